@@ -1,0 +1,202 @@
+/*
+ * control.c
+ *		SQL functions that control the background: start, stop, wait.
+ */
+#include "api/api.h"
+
+#include "access/table.h"
+#include "catalog/checkpoint.h"
+#include "catalog/querydef.h"
+#include "miscadmin.h"
+#include "progress/shared.h"
+#include "source/physical.h"
+#include "source/survey.h"
+#include "storage/latch.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/wait_event.h"
+
+PG_FUNCTION_INFO_V1(streamq_start);
+PG_FUNCTION_INFO_V1(streamq_stop);
+PG_FUNCTION_INFO_V1(streamq_wait);
+
+#define WAIT_NAP_MS 20
+
+/*
+ * streamq.start(name text, trigger_interval interval)
+ *
+ * trigger_interval: 0 for a batch as soon as there is data.  Takes effect when
+ * the transaction commits.
+ */
+Datum
+streamq_start(PG_FUNCTION_ARGS)
+{
+	char	   *name = sq_api_name_argument(fcinfo);
+	SqQuery    *query = sq_query_load_owned(name);
+	Interval	zero = {0, 0, 0};
+	Interval   *interval;
+
+	if (PG_ARGISNULL(1))
+		sq_api_null_argument("trigger_interval");
+	interval = PG_GETARG_INTERVAL_P(1);
+	if (DatumGetInt32(DirectFunctionCall2(interval_cmp, IntervalPGetDatum(interval),
+										  IntervalPGetDatum(&zero))) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("trigger interval must not be negative")));
+	if (!sq_shared_available())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("streamq must be loaded via shared_preload_libraries to run queries in the background"),
+				 errhint("Add streamq to shared_preload_libraries and restart the server, or use CALL streamq.run().")));
+	if (query->active)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("streaming query \"%s\" is already started", name),
+				 errhint("Use streamq.stop() first.")));
+	sq_query_set_started(name, interval);
+	sq_shared_sync_at_commit();
+	PG_RETURN_VOID();
+}
+
+/*
+ * streamq.stop(name text)
+ *
+ * A batch under way is abandoned; it will be done again.  Does nothing to a
+ * query that is not started.
+ */
+Datum
+streamq_stop(PG_FUNCTION_ARGS)
+{
+	char	   *name = sq_api_name_argument(fcinfo);
+	SqQuery    *query = sq_query_load_owned(name);
+
+	sq_shared_stop(query->query_id);
+	if (query->active || query->failed)
+		sq_query_set_stopped(name);
+	PG_RETURN_VOID();
+}
+
+/* ------------------------------------------------------------------- wait */
+
+/* true if a relation has no row up to the offset that has not been read */
+static bool
+relation_is_done(Oid relid, const SqCheckpoint *checkpoint, SqOffset *upto)
+{
+	const SqRelationOffset *last = sq_checkpoint_find(checkpoint, relid);
+	Relation	rel = table_open(relid, NoLock);
+	SqSurveyRequest request;
+	SqSurvey	survey;
+
+	memset(&request, 0, sizeof(request));
+	if (last != NULL)
+		request.start = last->position;
+	else
+		request.start.offset = sq_offset_empty();
+	request.end.offset = upto;
+	request.snapshot = GetActiveSnapshot();
+	request.stop_after = 1;
+	sq_survey_init(&survey);
+	sq_survey_relation(rel, &request, &survey);
+	table_close(rel, NoLock);
+	return survey.rows == 0;
+}
+
+/* true if a query has processed all rows up to an offset */
+static bool
+query_is_done(SqQuery *query, SqOffset *upto, int64 *batch_id)
+{
+	List	   *relations = NIL;
+	SqCheckpoint *checkpoint;
+	bool		done = true;
+	ListCell   *lc;
+
+	foreach(lc, query->sources)
+		relations = list_concat(relations, sq_physical_relations(lfirst_oid(lc), true));
+	checkpoint = sq_checkpoint_load(query->name, relations);
+	/* looking again is worth while only after a further batch */
+	if (checkpoint->batch_id == *batch_id)
+		return false;
+	*batch_id = checkpoint->batch_id;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	foreach(lc, relations)
+		if (!relation_is_done(lfirst_oid(lc), checkpoint, upto))
+		{
+			done = false;
+			break;
+		}
+	PopActiveSnapshot();
+	return done;
+}
+
+static SqOffset *
+offset_now(void)
+{
+	SqOffset   *offset;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	offset = sq_offset_capture(GetActiveSnapshot());
+	PopActiveSnapshot();
+	return offset;
+}
+
+/* an error if nobody is going to process anything */
+static void
+check_running(const SqQuery *query, bool may_time_out)
+{
+	if (query->failed)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("streaming query \"%s\" has failed", query->name),
+				 errdetail("%s", query->last_error ? query->last_error : ""),
+				 errhint("Mend the cause, then use streamq.start() to continue from the same offsets.")));
+	if (!query->active && !may_time_out)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("streaming query \"%s\" is not started", query->name),
+				 errhint("Use streamq.start(), or CALL streamq.run().")));
+}
+
+/*
+ * streamq.wait(name text, timeout interval) RETURNS boolean
+ *
+ * timeout: NULL to wait as long as it takes.  True once all rows committed
+ * before the call are processed, false on timeout.
+ */
+Datum
+streamq_wait(PG_FUNCTION_ARGS)
+{
+	char	   *name = sq_api_name_argument(fcinfo);
+	bool		has_timeout = !PG_ARGISNULL(1);
+	TimestampTz until = 0;
+	SqOffset   *upto = offset_now();
+	int64		batch_id = -2;
+	MemoryContext context;
+
+	if (has_timeout)
+		until = DatumGetTimestampTz(DirectFunctionCall2(timestamptz_pl_interval,
+														TimestampTzGetDatum(GetCurrentTimestamp()),
+														IntervalPGetDatum(PG_GETARG_INTERVAL_P(1))));
+	context = AllocSetContextCreate(CurrentMemoryContext, "streamq wait",
+									ALLOCSET_DEFAULT_SIZES);
+	MemoryContextSwitchTo(context);
+	for (;;)
+	{
+		SqQuery    *query = sq_query_load_owned(name);
+
+		if (query_is_done(query, upto, &batch_id))
+			PG_RETURN_BOOL(true);
+		check_running(query, has_timeout);
+		if (has_timeout && GetCurrentTimestamp() >= until)
+			PG_RETURN_BOOL(false);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 WAIT_NAP_MS, PG_WAIT_EXTENSION);
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		MemoryContextReset(context);
+	}
+}

@@ -1,0 +1,449 @@
+/*
+ * define.c
+ *		SQL functions that define queries: create_query, drop_query, reset.
+ */
+#include "api/api.h"
+
+#include "access/xact.h"
+#include "access/table.h"
+#include "access/xlog.h"
+#include "batch/statement.h"
+#include "catalog/checkpoint.h"
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "catalog/querydef.h"
+#include "catalog/sourcedef.h"
+#include "commands/tablecmds.h"
+#include "commands/view.h"
+#include "compiler/accept.h"
+#include "compiler/streams.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/analyze.h"
+#include "parser/parse_relation.h"
+#include "parser/parser.h"
+#include "progress/shared.h"
+#include "sink/sink.h"
+#include "source/physical.h"
+#include "source/readplan.h"
+#include "spi.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/lsyscache.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(streamq_create_query);
+PG_FUNCTION_INFO_V1(streamq_drop_query);
+PG_FUNCTION_INFO_V1(streamq_reset);
+
+void
+sq_api_null_argument(const char *argument)
+{
+	ereport(ERROR,
+			(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
+			 errmsg("argument \"%s\" must not be null", argument)));
+}
+
+/* The first argument, the name of a query. */
+char *
+sq_api_name_argument(FunctionCallInfo fcinfo)
+{
+	if (PG_ARGISNULL(0))
+		sq_api_null_argument("name");
+	return text_to_cstring(PG_GETARG_TEXT_PP(0));
+}
+
+/* An argument "starting_position". */
+char *
+sq_api_starting_position(FunctionCallInfo fcinfo, int argument)
+{
+	char	   *value;
+
+	if (PG_ARGISNULL(argument))
+		sq_api_null_argument("starting_position");
+	value = text_to_cstring(PG_GETARG_TEXT_PP(argument));
+	if (strcmp(value, "earliest") != 0 && strcmp(value, "latest") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid starting position \"%s\"", value),
+				 errhint("Use \"earliest\" to read all rows, or \"latest\" to read only those to come.")));
+	return value;
+}
+
+/* ------------------------------------------------------ analysing the SELECT */
+
+/* analyses the text as the caller; accepts one SELECT */
+static Query *
+analyse_select(const char *text)
+{
+	List	   *parsetrees = raw_parser(text, RAW_PARSE_DEFAULT);
+	RawStmt    *raw;
+	Query	   *query;
+
+	if (list_length(parsetrees) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("a streaming query must be a single SELECT")));
+	raw = linitial_node(RawStmt, parsetrees);
+	if (!IsA(raw->stmt, SelectStmt) || ((SelectStmt *) raw->stmt)->intoClause != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a streaming query must be a SELECT"),
+				 errhint("The result goes into the query's sink.")));
+	query = parse_analyze_fixedparams(raw, text, NULL, 0, NULL);
+	if (query->commandType != CMD_SELECT)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a streaming query must be a SELECT"),
+				 errhint("The result goes into the query's sink.")));
+	if (isQueryUsingTempRelation(query))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a streaming query must not use temporary tables"),
+				 errdetail("Other sessions, such as the background workers, cannot read them."),
+				 errhint("Use permanent or unlogged tables.")));
+	if (list_length(query->targetList) == 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a streaming query must have at least one column")));
+	return query;
+}
+
+/* registers a table that the query reads and nobody has declared */
+static void
+register_source(Oid relid)
+{
+	sq_api_add_source(relid, NULL, NULL);
+	ereport(NOTICE,
+			(errmsg("table \"%s\" is now a streaming source", get_rel_name(relid)),
+			 errdetail("UPDATE on it is refused from now on.")));
+	CommandCounterIncrement();
+}
+
+/* the argument "sources", each element checked */
+static List *
+named_sources(ArrayType *array, List *tables)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n;
+	List	   *result = NIL;
+
+	deconstruct_array(array, REGCLASSOID, sizeof(Oid), true, TYPALIGN_INT,
+					  &elements, &nulls, &n);
+	for (int i = 0; i < n; i++)
+	{
+		Oid			relid = DatumGetObjectId(elements[i]);
+
+		if (nulls[i])
+			sq_api_null_argument("sources");
+		if (!list_member_oid(tables, relid))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("the query does not read \"%s\"",
+							get_rel_name(relid) ? get_rel_name(relid) : "?"),
+					 errdetail("Each of \"sources\" has to be a table in the query's FROM clause, or behind a view there.")));
+		if (sq_source_load(relid) == NULL)
+			register_source(relid);
+		result = list_append_unique_oid(result, relid);
+	}
+	return result;
+}
+
+/* which of the tables that the query reads are streams */
+static List *
+choose_sources(List *tables, ArrayType *named)
+{
+	List	   *result;
+
+	if (named != NULL)
+	{
+		result = named_sources(named, tables);
+		if (result == NIL)
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+					 errmsg("argument \"sources\" must name at least one table")));
+		return result;
+	}
+	result = sq_streams_among(tables, sq_source_all());
+	if (result != NIL)
+		return result;
+	if (list_length(tables) == 1 && pg_class_ownercheck(linitial_oid(tables), GetUserId()))
+	{
+		register_source(linitial_oid(tables));
+		return tables;
+	}
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("query reads no stream"),
+			 errdetail("None of the tables that it reads is a source."),
+			 errhint("The owner of a table declares it with streamq.add_source().")));
+	return NIL;
+}
+
+/* --------------------------------------------------------- storing the SELECT */
+
+/* the columns of a query as those of a view, cf. DefineVirtualRelation() */
+static List *
+view_columns(Query *query)
+{
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	foreach(lc, query->targetList)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+		ColumnDef  *column;
+
+		if (tle->resjunk)
+			continue;
+		column = makeColumnDef(tle->resname, exprType((Node *) tle->expr),
+							   exprTypmod((Node *) tle->expr),
+							   exprCollation((Node *) tle->expr));
+		if (type_is_collatable(exprType((Node *) tle->expr)) &&
+			!OidIsValid(column->collOid))
+			ereport(ERROR,
+					(errcode(ERRCODE_INDETERMINATE_COLLATION),
+					 errmsg("could not determine which collation to use for column \"%s\"",
+							column->colname),
+					 errhint("Use the COLLATE clause to set the collation explicitly.")));
+		columns = lappend(columns, column);
+	}
+	return columns;
+}
+
+/*
+ * Stores the analysed query as a view in schema streamq_query, owned by the
+ * caller, who has no right to create anything there.  Only the empty view is
+ * made with the rights of the extension's owner; nothing of the user's is
+ * evaluated in that.
+ */
+static Oid
+store_definition(const char *name, Query *query)
+{
+	CreateStmt *create = makeNode(CreateStmt);
+	Oid			owner = GetUserId();
+	ObjectAddress view;
+	SqEngine	engine;
+
+	create->relation = makeRangeVar(SQ_QUERY_SCHEMA, pstrdup(name), -1);
+	create->tableElts = view_columns(query);
+	create->oncommit = ONCOMMIT_NOOP;
+	sq_engine_begin(&engine);
+	view = DefineRelation(create, RELKIND_VIEW, owner, NULL, NULL);
+	CommandCounterIncrement();
+	sq_engine_end(&engine);
+
+	StoreViewQuery(view.objectId, query, false);
+	CommandCounterIncrement();
+	return view.objectId;
+}
+
+/* dropping the sink takes CASCADE, and the query along */
+static void
+depend_on_sink(Oid definition, Oid sink)
+{
+	ObjectAddress view;
+	ObjectAddress table;
+
+	ObjectAddressSet(view, RelationRelationId, definition);
+	ObjectAddressSet(table, RelationRelationId, sink);
+	recordDependencyOn(&view, &table, DEPENDENCY_NORMAL);
+}
+
+/* finds out now what would fail in the first batch */
+static void
+try_batch(const SqQuery *query)
+{
+	SqStatement *statement = sq_emit_insert(query);
+	SqReadPlan	nothing = {NULL, 0};
+	ListCell   *lc;
+
+	foreach(lc, sq_statement_try(statement, sq_readplan_params(&nothing, statement->nparams)))
+		sq_sink_check_sources(lfirst_oid(lc), query->sources);
+}
+
+/* ------------------------------------------------------------ SQL functions */
+
+static void
+check_name(const char *name)
+{
+	if (name[0] == '\0')
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_NAME),
+				 errmsg("name of a streaming query must not be empty")));
+	if (strlen(name) >= NAMEDATALEN)
+		ereport(ERROR,
+				(errcode(ERRCODE_NAME_TOO_LONG),
+				 errmsg("name of a streaming query is too long"),
+				 errdetail("It may have %d bytes.", NAMEDATALEN - 1)));
+	if (sq_query_load(name, true) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("streaming query \"%s\" already exists", name),
+				 errhint("Use another name, or streamq.drop_query() first.")));
+}
+
+static char *
+output_mode_argument(FunctionCallInfo fcinfo)
+{
+	char	   *mode;
+
+	if (PG_ARGISNULL(2))
+		sq_api_null_argument("output_mode");
+	mode = text_to_cstring(PG_GETARG_TEXT_PP(2));
+	if (strcmp(mode, "append") != 0 && strcmp(mode, "update") != 0 &&
+		strcmp(mode, "complete") != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("invalid output mode \"%s\"", mode),
+				 errhint("Use \"append\", \"update\" or \"complete\".")));
+	return mode;
+}
+
+static int64
+max_rows_argument(FunctionCallInfo fcinfo)
+{
+	if (PG_ARGISNULL(6))
+		return 0;
+	if (PG_GETARG_INT64(6) <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("max_rows_per_batch must be greater than zero"),
+				 errhint("Leave it out for batches without a limit.")));
+	return PG_GETARG_INT64(6);
+}
+
+/* Makes a query without a checkpoint read only what comes from now on. */
+void
+sq_api_start_latest(const char *name, List *sources)
+{
+	SqOffset   *now;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	now = sq_offset_capture(GetActiveSnapshot());
+	foreach(lc, sources)
+		foreach(lc2, sq_physical_relations(lfirst_oid(lc), true))
+			sq_checkpoint_start_at(name, lfirst_oid(lc2), now);
+	PopActiveSnapshot();
+}
+
+/*
+ * streamq.create_query(name text, query text, output_mode text, sink text,
+ *		sources regclass[], starting_position text, max_rows_per_batch bigint)
+ *
+ * sink: a possibly qualified name, NULL for a table called like the query;
+ * sources: NULL for all registered sources that the query reads;
+ * max_rows_per_batch: NULL for no limit.  Returns the sink.
+ */
+Datum
+streamq_create_query(PG_FUNCTION_ARGS)
+{
+	SqQuery    *query = palloc0(sizeof(SqQuery));
+	char	   *sink;
+	char	   *query_text;
+	Query	   *select;
+	Query	   *expanded;
+
+	query->name = sq_api_name_argument(fcinfo);
+	if (PG_ARGISNULL(1))
+		sq_api_null_argument("query");
+	query_text = text_to_cstring(PG_GETARG_TEXT_PP(1));
+	query->output_mode = output_mode_argument(fcinfo);
+	sink = PG_ARGISNULL(3) ? NULL : text_to_cstring(PG_GETARG_TEXT_PP(3));
+	query->starting_position = sq_api_starting_position(fcinfo, 5);
+	query->max_rows_per_batch = max_rows_argument(fcinfo);
+	check_name(query->name);
+
+	select = analyse_select(query_text);
+	query->sources = choose_sources(sq_streams_tables(select),
+									PG_ARGISNULL(4) ? NULL : PG_GETARG_ARRAYTYPE_P(4));
+	expanded = copyObject(select);
+	(void) sq_streams_expand(expanded, query->sources);
+	sq_accept_stateless(expanded, query->output_mode);
+
+	query->owner = GetUserId();
+	query->search_path = pstrdup(GetConfigOption("search_path", false, false));
+	query->time_zone = pstrdup(GetConfigOption("TimeZone", false, false));
+	query->cluster = GetSystemIdentifier();
+	query->definition = store_definition(query->name, select);
+
+	query->sink = sq_sink_find(sink, query->name);
+	if (!OidIsValid(query->sink))
+		query->sink = sq_sink_create(sink, query->name, query->definition);
+	sq_sink_check_kind(query->sink);
+	sq_sink_check_sources(query->sink, query->sources);
+	sq_sink_check_columns(query->sink, query->definition);
+	depend_on_sink(query->definition, query->sink);
+	CommandCounterIncrement();
+	try_batch(query);
+
+	sq_query_insert(query);
+	if (strcmp(query->starting_position, "latest") == 0)
+		sq_api_start_latest(query->name, query->sources);
+	PG_RETURN_OID(query->sink);
+}
+
+/* Removes what the catalog knows of a query. */
+void
+sq_api_forget_query(const char *name)
+{
+	sq_checkpoint_delete(name);
+	sq_query_delete(name);
+}
+
+/*
+ * streamq.drop_query(name text, drop_sink boolean)
+ *
+ * Waits until nobody runs the query any more.
+ */
+Datum
+streamq_drop_query(PG_FUNCTION_ARGS)
+{
+	char	   *name = sq_api_name_argument(fcinfo);
+	bool		drop_sink = !PG_ARGISNULL(1) && PG_GETARG_BOOL(1);
+	SqQuery    *query = sq_query_load_owned(name);
+	ObjectAddress view;
+
+	sq_shared_stop(query->query_id);
+	(void) sq_query_lock(query->query_id, false, true);
+
+	sq_api_forget_query(name);
+	ObjectAddressSet(view, RelationRelationId, query->definition);
+	performDeletion(&view, DROP_RESTRICT, 0);
+	CommandCounterIncrement();
+	if (drop_sink)
+		sq_sink_drop(query->sink);
+	PG_RETURN_VOID();
+}
+
+/*
+ * streamq.reset(name text, starting_position text)
+ *
+ * Refused while the query is started or run.
+ */
+Datum
+streamq_reset(PG_FUNCTION_ARGS)
+{
+	char	   *name = sq_api_name_argument(fcinfo);
+	char	   *position = sq_api_starting_position(fcinfo, 1);
+	SqQuery    *query = sq_query_load_owned(name);
+
+	if (query->active || !sq_query_lock(query->query_id, false, false))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot reset streaming query \"%s\" while it is running", name),
+				 errhint("Use streamq.stop() first.")));
+	sq_checkpoint_delete(name);
+	sq_query_set_fresh(name, position);
+	if (strcmp(position, "latest") == 0)
+		sq_api_start_latest(name, query->sources);
+	PG_RETURN_VOID();
+}

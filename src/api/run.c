@@ -1,0 +1,196 @@
+/*
+ * run.c
+ *		CALL streamq.run(): availableNow, in the caller's session.
+ *
+ * Each batch is a transaction of its own, so this is a procedure that commits,
+ * and it cannot run in a transaction block.  It holds the query's lock for the
+ * session meanwhile, and gives it back however it ends.
+ *
+ * A batch acts as the query's owner.  When that is somebody else than the
+ * caller, the identity is given back before each commit, so nothing may be left
+ * to be executed at commit (see runner.c and execute() in batch.c).
+ */
+#include "api/api.h"
+
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "batch/runner.h"
+#include "debug_point.h"
+#include "executor/spi.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "nodes/parsenodes.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+PG_FUNCTION_INFO_V1(streamq_run);
+
+#define SERIALIZATION_RETRIES_MAX 10
+
+typedef struct RunResult
+{
+	int64		batches;
+	int64		input_rows;
+} RunResult;
+
+static void
+check_not_in_transaction(FunctionCallInfo fcinfo)
+{
+	CallContext *context = (CallContext *) fcinfo->context;
+
+	if (context != NULL && IsA(context, CallContext) && !context->atomic)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
+			 errmsg("streamq.run() cannot run inside a transaction block"),
+			 errdetail("Each batch is committed in a transaction of its own."),
+			 errhint("Call it outside of BEGIN ... COMMIT, and not from a function.")));
+}
+
+/* what is committed now */
+static SqOffset *
+offset_now(MemoryContext context)
+{
+	MemoryContext old = MemoryContextSwitchTo(context);
+	SqOffset   *offset;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	offset = sq_offset_capture(GetActiveSnapshot());
+	PopActiveSnapshot();
+	MemoryContextSwitchTo(old);
+	return offset;
+}
+
+/* one batch, up to but without its commit */
+static SqBatchOutcome
+run_batch(SqRunner *runner)
+{
+	SqIdentity	identity;
+	SqBatchOutcome outcome;
+
+	sq_runner_begin();
+	sq_runner_become_owner(sq_query_load(runner->name, false), &identity);
+	outcome = sq_batch_execute(runner);
+	sq_runner_become_self(&identity);
+	return outcome;
+}
+
+static bool
+is_serialization_failure(void)
+{
+	int			code = geterrcode();
+
+	return code == ERRCODE_T_R_SERIALIZATION_FAILURE ||
+		code == ERRCODE_T_R_DEADLOCK_DETECTED;
+}
+
+/*
+ * The same; a serialization failure is rolled back and tried again.  What the
+ * error has left on the stacks of SPI and of active snapshots is removed first,
+ * so that SPI_rollback() finds the procedure's own level.
+ */
+static SqBatchOutcome
+run_batch_retrying(SqRunner *runner, int32 query_id)
+{
+	volatile int tries = 0;
+
+	for (;;)
+	{
+		volatile bool failed = false;
+		volatile SqBatchOutcome outcome = SQ_BATCH_IDLE;
+
+		PG_TRY();
+		{
+			outcome = run_batch(runner);
+		}
+		PG_CATCH();
+		{
+			if (++tries > SERIALIZATION_RETRIES_MAX || !is_serialization_failure())
+				PG_RE_THROW();
+			MemoryContextSwitchTo(runner->context);
+			FlushErrorState();
+			while (!SPI_inside_nonatomic_context())
+				SPI_finish();
+			while (ActiveSnapshotSet())
+				PopActiveSnapshot();
+			/* gives back the query's lock, so somebody may come between */
+			SPI_rollback();
+			sq_runner_forget(runner);
+			(void) sq_query_lock(query_id, true, true);
+			failed = true;
+		}
+		PG_END_TRY();
+		if (!failed)
+			return outcome;
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/* all batches; the caller holds the query's lock */
+static void
+run_batches(SqRunner *runner, int32 query_id, RunResult *result)
+{
+	runner->goal = offset_now(runner->context);
+	for (;;)
+	{
+		SPI_commit();
+		if (run_batch_retrying(runner, query_id) != SQ_BATCH_DONE)
+			break;
+		SPI_commit();
+		sq_debug_point("after-commit");
+		result->batches++;
+		result->input_rows += runner->input_rows;
+	}
+	if (runner->had_failures)
+		sq_query_record_recovery(runner->name);
+}
+
+static Datum
+make_result(FunctionCallInfo fcinfo, const RunResult *result)
+{
+	TupleDesc	desc;
+	Datum		values[2];
+	bool		nulls[2] = {false, false};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	values[0] = Int64GetDatum(result->batches);
+	values[1] = Int64GetDatum(result->input_rows);
+	return HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls));
+}
+
+/*
+ * CALL streamq.run(name text, INOUT batches bigint, INOUT input_rows bigint)
+ *
+ * Processes all that is committed at the call; what is given for the INOUT
+ * arguments does not matter.  Waits while somebody else runs the query.
+ */
+Datum
+streamq_run(PG_FUNCTION_ARGS)
+{
+	RunResult	result = {0, 0};
+	SqQuery    *query;
+	SqRunner   *runner;
+	int32		query_id;
+
+	check_not_in_transaction(fcinfo);
+	query = sq_query_load_owned(sq_api_name_argument(fcinfo));
+	query_id = query->query_id;
+	runner = sq_runner_create(query->name, false, TopMemoryContext);
+
+	(void) sq_query_lock(query_id, true, true);
+	PG_TRY();
+	{
+		SPI_connect_ext(SPI_OPT_NONATOMIC);
+		run_batches(runner, query_id, &result);
+		SPI_finish();
+	}
+	PG_FINALLY();
+	{
+		sq_query_unlock(query_id);
+		sq_runner_destroy(runner);
+	}
+	PG_END_TRY();
+	return make_result(fcinfo, &result);
+}

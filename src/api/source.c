@@ -1,0 +1,268 @@
+/*
+ * source.c
+ *		SQL functions that declare tables as streams: add_source, drop_source,
+ *		current_offset, and the trigger that keeps sources append-only.
+ */
+#include "api/api.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/catalog.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_trigger.h"
+#include "catalog/pg_type.h"
+#include "catalog/querydef.h"
+#include "catalog/sourcedef.h"
+#include "commands/trigger.h"
+#include "miscadmin.h"
+#include "offset.h"
+#include "parser/parse_func.h"
+#include "source/physical.h"
+#include "spi.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+PG_FUNCTION_INFO_V1(streamq_add_source);
+PG_FUNCTION_INFO_V1(streamq_drop_source);
+PG_FUNCTION_INFO_V1(streamq_current_offset);
+PG_FUNCTION_INFO_V1(streamq_refuse_update);
+
+static char *
+qualified_name(Oid relid)
+{
+	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
+									  get_rel_name(relid));
+}
+
+/* refuses relations that cannot be a source; the caller has locked it */
+static void
+check_relation(Relation rel)
+{
+	const char *name = RelationGetRelationName(rel);
+	char		kind = rel->rd_rel->relkind;
+
+	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("\"%s\" cannot be a source", name),
+				 errdetail("A source is a table or a partitioned table."),
+				 kind == RELKIND_VIEW ?
+				 errhint("Declare the table behind the view as a source; queries may read it through the view.") : 0));
+	if (IsCatalogRelation(rel) || get_rel_namespace(RelationGetRelid(rel)) == get_namespace_oid(SQ_SCHEMA, false))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("system catalog \"%s\" cannot be a source", name)));
+	if (rel->rd_rel->relpersistence == RELPERSISTENCE_TEMP)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("temporary table \"%s\" cannot be a source", name),
+				 errdetail("Other sessions, such as the background workers, cannot read it."),
+				 errhint("Use a permanent or an unlogged table.")));
+	if (kind == RELKIND_RELATION && rel->rd_tableam != GetHeapamTableAmRoutine())
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("table \"%s\" does not use the access method \"heap\"", name),
+				 errdetail("Increments can be read only of heap tables.")));
+	/* looks for partitions that are foreign tables */
+	(void) sq_physical_relations(RelationGetRelid(rel), true);
+}
+
+/* the number of the event-time column, checked */
+static AttrNumber
+event_time_column(Oid relid, const char *column)
+{
+	AttrNumber	attnum = get_attnum(relid, column);
+	Oid			type;
+
+	if (attnum == InvalidAttrNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("column \"%s\" of source \"%s\" does not exist",
+						column, get_rel_name(relid))));
+	type = attnum > 0 ? get_atttype(relid, attnum) : InvalidOid;
+	if (type != TIMESTAMPTZOID && type != TIMESTAMPOID && type != DATEOID)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("event-time column \"%s\" of source \"%s\" is not a time",
+						column, get_rel_name(relid)),
+				 errdetail("An event time is of type timestamp with time zone, timestamp without time zone or date.")));
+	return attnum;
+}
+
+static void
+check_delay(Interval *delay)
+{
+	Interval	zero = {0, 0, 0};
+
+	if (DatumGetInt32(DirectFunctionCall2(interval_cmp, IntervalPGetDatum(delay),
+										  IntervalPGetDatum(&zero))) < 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("watermark delay must not be negative")));
+}
+
+/*
+ * The trigger is one for each row, as only those are cloned to partitions,
+ * present and future.  ALWAYS, so that it also fires for logical replication.
+ */
+static void
+create_trigger(Oid relid)
+{
+	char	   *name = psprintf("streamq_append_only_%u", relid);
+
+	sq_execute_as_user(psprintf("CREATE TRIGGER %s BEFORE UPDATE ON %s FOR EACH ROW "
+								"EXECUTE FUNCTION streamq.refuse_update()",
+								name, qualified_name(relid)));
+	sq_execute_as_user(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s",
+								qualified_name(relid), name));
+}
+
+/* name of our trigger on the table itself, or NULL */
+static char *
+find_trigger(Relation rel)
+{
+	TriggerDesc *triggers = rel->trigdesc;
+	Oid			function = LookupFuncName(list_make2(makeString(SQ_SCHEMA),
+													 makeString("refuse_update")),
+										  0, NULL, false);
+
+	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
+		if (triggers->triggers[i].tgfoid == function && !triggers->triggers[i].tgisclone)
+			return pstrdup(triggers->triggers[i].tgname);
+	return NULL;
+}
+
+/*
+ * Declares a table as a source.  The caller owns it and passes arguments that
+ * the user has given; column and delay may be NULL.
+ */
+void
+sq_api_add_source(Oid relid, const char *column, Interval *delay)
+{
+	Relation	rel;
+	SqSource	source = {relid, InvalidAttrNumber, delay};
+
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	/* conflicts with itself and with UPDATE, not with readers */
+	rel = table_open(relid, ShareRowExclusiveLock);
+	check_relation(rel);
+	if (!pg_class_ownercheck(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
+	if (sq_source_load(relid) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DUPLICATE_OBJECT),
+				 errmsg("table \"%s\" is a source already", RelationGetRelationName(rel)),
+				 errhint("To change its event time or watermark delay, use streamq.drop_source() first.")));
+	if (column != NULL)
+		source.event_time = event_time_column(relid, column);
+	if (delay != NULL && column == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a watermark delay needs an event-time column"),
+				 errhint("Name the column with the argument \"event_time\".")));
+	if (delay != NULL)
+		check_delay(delay);
+	table_close(rel, NoLock);
+
+	create_trigger(relid);
+	sq_source_insert(&source);
+}
+
+/*
+ * streamq.add_source(source regclass, event_time name, watermark_delay interval)
+ *
+ * source: the table; event_time: its event-time column, NULL for none;
+ * watermark_delay: how far the watermark stays behind, NULL for no watermark.
+ * Only the table's owner may.
+ */
+Datum
+streamq_add_source(PG_FUNCTION_ARGS)
+{
+	if (PG_ARGISNULL(0))
+		sq_api_null_argument("source");
+	sq_api_add_source(PG_GETARG_OID(0),
+					  PG_ARGISNULL(1) ? NULL : NameStr(*PG_GETARG_NAME(1)),
+					  PG_ARGISNULL(2) ? NULL : PG_GETARG_INTERVAL_P(2));
+	PG_RETURN_VOID();
+}
+
+/*
+ * streamq.drop_source(source regclass)
+ *
+ * Refused while a query reads the source, and to all but the table's owner.
+ */
+Datum
+streamq_drop_source(PG_FUNCTION_ARGS)
+{
+	Oid			relid;
+	Relation	rel;
+	List	   *queries;
+	char	   *trigger;
+
+	if (PG_ARGISNULL(0))
+		sq_api_null_argument("source");
+	relid = PG_GETARG_OID(0);
+	rel = table_open(relid, ShareRowExclusiveLock);
+	if (sq_source_load(relid) == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("table \"%s\" is not a source", RelationGetRelationName(rel))));
+	if (!pg_class_ownercheck(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
+	queries = sq_query_names_reading(relid);
+	if (queries != NIL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot drop source \"%s\" because a streaming query reads it",
+						RelationGetRelationName(rel)),
+				 errdetail("Streaming query \"%s\" reads it.", (char *) linitial(queries)),
+				 errhint("Use streamq.drop_query() first.")));
+	trigger = find_trigger(rel);
+	table_close(rel, NoLock);
+	if (trigger != NULL)
+		sq_execute_as_user(psprintf("DROP TRIGGER %s ON %s", quote_identifier(trigger),
+									qualified_name(relid)));
+	sq_source_delete(relid);
+	PG_RETURN_VOID();
+}
+
+/*
+ * streamq.current_offset() RETURNS pg_snapshot
+ *
+ * What the calling statement sees.
+ */
+Datum
+streamq_current_offset(PG_FUNCTION_ARGS)
+{
+	SQ_UNUSED(fcinfo);
+	PG_RETURN_DATUM(SqOffsetGetDatum(sq_offset_capture(GetActiveSnapshot())));
+}
+
+/* streamq.refuse_update(), the trigger of a source */
+Datum
+streamq_refuse_update(PG_FUNCTION_ARGS)
+{
+	TriggerData *data = (TriggerData *) fcinfo->context;
+
+	if (!CALLED_AS_TRIGGER(fcinfo))
+		ereport(ERROR,
+				(errcode(ERRCODE_E_R_I_E_TRIGGER_PROTOCOL_VIOLATED),
+				 errmsg("function \"%s\" was not called by trigger manager", "refuse_update")));
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("cannot update table \"%s\" because it is a streaming source",
+					RelationGetRelationName(data->tg_relation)),
+			 errdetail("A new version of a row would be taken for a new row."),
+			 errhint("Insert a further row instead, or use streamq.drop_source() if the table is not to be streamed.")));
+	PG_RETURN_NULL();
+}

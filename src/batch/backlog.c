@@ -1,0 +1,410 @@
+/*
+ * backlog.c
+ *		What a query still has to read, and cutting it into batches.
+ *
+ * Without a limit a batch reads everything up to its target.  With one, the
+ * transactions of the backlog are taken in the order of their xids, as many as
+ * fit: the offset after the batch is a synthetic snapshot (sq_offset_cut()).  A
+ * transaction that alone is larger than the limit is read by position: the
+ * offset stays before it, and the place of the last row read is kept.
+ *
+ * Only that place depends on where rows lie.  It is valid as long as the
+ * relation keeps its file; VACUUM FULL or CLUSTER in the middle of such a
+ * transaction is noticed and is an error.
+ */
+#include "batch/backlog.h"
+
+#include "access/table.h"
+#include "catalog/sourcedef.h"
+#include "compiler/streams.h"
+#include "source/physical.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+static SqSurveyRequest
+make_request(const SqPosition *start, const SqOffset *end, Snapshot snapshot)
+{
+	SqSurveyRequest request;
+
+	memset(&request, 0, sizeof(request));
+	request.start = *start;
+	request.end.offset = end;
+	request.snapshot = snapshot;
+	return request;
+}
+
+/*
+ * A position inside a transaction is worthless once the relation has got a new
+ * file, unless nothing of that transaction is left to read.
+ */
+static void
+check_position(SqBacklogRelation *relation, Oid filenode, Relation rel,
+			   Snapshot snapshot)
+{
+	SqSurveyRequest request;
+	SqSurvey	survey;
+	uint64		xid = relation->position.partial_xid;
+	SqPosition	start = relation->position;
+
+	if (xid == 0 || filenode == relation->filenode)
+		return;
+	start.partial_xid = 0;
+	request = make_request(&start, sq_offset_cut(start.offset, sq_offset_upto(xid + 1), xid + 1),
+						   snapshot);
+	request.stop_after = 1;
+	sq_survey_init(&survey);
+	sq_survey_relation(rel, &request, &survey);
+	if (survey.rows > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("cannot continue in the middle of transaction %llu of table \"%s\"",
+						(unsigned long long) xid, RelationGetRelationName(rel)),
+				 errdetail("The table has been rewritten (VACUUM FULL, CLUSTER) after a part of the transaction's rows had been read, which max_rows_per_batch had cut."),
+				 errhint("Use streamq.reset() for a fresh start, after emptying the sink.")));
+	relation->position.partial_xid = 0;
+}
+
+static void
+survey_one(SqBacklog *backlog, SqBacklogRelation *relation, const SqSource *source,
+		   const SqCheckpoint *checkpoint, Snapshot snapshot)
+{
+	const SqRelationOffset *last = sq_checkpoint_find(checkpoint, relation->relid);
+	Relation	rel = table_open(relation->relid, NoLock);
+	SqSurveyRequest request;
+
+	relation->event_time = sq_physical_column(source->relid, source->event_time,
+											  relation->relid);
+	relation->filenode = rel->rd_node.relNode;
+	if (last != NULL)
+	{
+		relation->position = last->position;
+		relation->position.offset = sq_offset_copy(last->position.offset);
+		check_position(relation, last->partial_filenode, rel, snapshot);
+	}
+	else
+		relation->position.offset = sq_offset_empty();
+
+	request = make_request(&relation->position, backlog->target, snapshot);
+	request.event_time = relation->event_time;
+	request.by_xid = backlog->by_xid;
+	sq_survey_init(&relation->survey);
+	sq_survey_relation(rel, &request, &relation->survey);
+	table_close(rel, NoLock);
+}
+
+static int
+compare_relations(const void *a, const void *b)
+{
+	Oid			x = ((const SqBacklogRelation *) a)->relid;
+	Oid			y = ((const SqBacklogRelation *) b)->relid;
+
+	return (x > y) - (x < y);
+}
+
+/* puts the relations of all sources into the backlog, sorted by oid */
+static void
+collect_relations(SqBacklog *backlog, List *inputs)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, inputs)
+		backlog->nrelations += list_length(((SqInput *) lfirst(lc))->relations);
+	backlog->relations = palloc0(sizeof(SqBacklogRelation) * (backlog->nrelations + 1));
+	backlog->nrelations = 0;
+	foreach(lc, inputs)
+	{
+		foreach(lc2, ((SqInput *) lfirst(lc))->relations)
+		{
+			SqBacklogRelation *relation = &backlog->relations[backlog->nrelations++];
+
+			relation->relid = lfirst_oid(lc2);
+			relation->source = foreach_current_index(lc);
+		}
+	}
+	qsort(backlog->relations, backlog->nrelations, sizeof(SqBacklogRelation),
+		  compare_relations);
+	for (int i = 1; i < backlog->nrelations; i++)
+		if (backlog->relations[i].relid == backlog->relations[i - 1].relid)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("table \"%s\" belongs to two sources of the query",
+							get_rel_name(backlog->relations[i].relid)),
+					 errhint("Read the table only as a part of the one or of the other.")));
+}
+
+/*
+ * Surveys what lies between the checkpoint and the target, as of the snapshot.
+ * by_xid prepares for sq_backlog_cut() with a limit.  The result lives in a
+ * context of its own below the one given.
+ */
+SqBacklog *
+sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
+				  const SqOffset *target, Snapshot snapshot, bool by_xid,
+				  MemoryContext parent)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "streamq backlog",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	SqBacklog  *backlog = palloc0(sizeof(SqBacklog));
+
+	backlog->context = context;
+	backlog->target = sq_offset_copy(target);
+	backlog->by_xid = by_xid;
+	backlog->batch_id = checkpoint->batch_id;
+	sq_survey_init(&backlog->xids);
+	collect_relations(backlog, inputs);
+
+	for (int i = 0; i < backlog->nrelations; i++)
+	{
+		SqBacklogRelation *relation = &backlog->relations[i];
+		SqInput    *input = list_nth(inputs, relation->source);
+		SqSurvey   *survey = &relation->survey;
+
+		survey_one(backlog, relation, input->source, checkpoint, snapshot);
+		backlog->rows += survey->rows;
+		sq_survey_sort_xids(survey);
+		for (size_t k = 0; k < survey->nxids; k++)
+			sq_survey_add_xid(&backlog->xids, survey->xids[k].xid, survey->xids[k].rows,
+							  survey->xids[k].max_event_time);
+	}
+	sq_survey_sort_xids(&backlog->xids);
+	MemoryContextSwitchTo(old);
+	return backlog;
+}
+
+/* True if the relations of a kept backlog are still those of its sources. */
+bool
+sq_backlog_is_current(const SqBacklog *backlog, List *inputs, int64 batch_id)
+{
+	if (backlog->batch_id != batch_id)
+		return false;
+	for (int i = 0; i < backlog->nrelations; i++)
+	{
+		const SqBacklogRelation *relation = &backlog->relations[i];
+		SqInput    *input = list_nth(inputs, relation->source);
+		Relation	rel;
+		Oid			filenode;
+
+		if (!list_member_oid(input->relations, relation->relid))
+			return false;
+		rel = table_open(relation->relid, NoLock);
+		filenode = rel->rd_node.relNode;
+		table_close(rel, NoLock);
+		if (filenode != relation->filenode)
+			return false;
+	}
+	return true;
+}
+
+/* ------------------------------------------------------------------- cutting */
+
+static void
+note_rows(SqCut *cut, int source, int64 rows, int64 event_time)
+{
+	cut->rows += rows;
+	cut->source_rows[source] += rows;
+	cut->source_times[source] = Max(cut->source_times[source], event_time);
+}
+
+/* makes a relation be read up to an offset, whole transactions only */
+static void
+read_upto(SqRelationRead *read, const SqOffset *offset)
+{
+	read->end.offset = offset;
+	read->end.partial_xid = 0;
+}
+
+/* the whole backlog */
+static void
+cut_all(SqBacklog *backlog, SqCut *cut)
+{
+	for (int i = 0; i < backlog->nrelations; i++)
+	{
+		SqBacklogRelation *relation = &backlog->relations[i];
+		SqRelationRead *read = &cut->plan.relations[i];
+
+		read_upto(read, backlog->target);
+		read->blocks = relation->survey.blocks;
+		read->nblocks = relation->survey.nblocks;
+		read->rows = relation->survey.rows;
+		note_rows(cut, relation->source, relation->survey.rows,
+				  relation->survey.max_event_time);
+	}
+	cut->next_xid = backlog->xids.nxids;
+}
+
+/* the blocks of a relation that may hold rows of transactions from low to high */
+static void
+select_blocks(const SqSurvey *survey, uint64 low, uint64 high, SqRelationRead *read)
+{
+	read->blocks = MemoryContextAllocHuge(CurrentMemoryContext,
+										  sizeof(BlockNumber) * ((Size) survey->nblocks + 1));
+	read->nblocks = 0;
+	for (BlockNumber i = 0; i < survey->nblocks; i++)
+		if (survey->block_xids[i].min_xid <= high && survey->block_xids[i].max_xid >= low)
+			read->blocks[read->nblocks++] = survey->blocks[i];
+}
+
+/* the transactions from the backlog's next one to the one before end */
+static void
+cut_by_xid(SqBacklog *backlog, size_t end, SqCut *cut)
+{
+	uint64		low = backlog->xids.xids[backlog->next_xid].xid;
+	uint64		high = backlog->xids.xids[end - 1].xid;
+	bool		whole = end == backlog->xids.nxids;
+
+	for (int i = 0; i < backlog->nrelations; i++)
+	{
+		SqBacklogRelation *relation = &backlog->relations[i];
+		SqRelationRead *read = &cut->plan.relations[i];
+		SqXidRows  *xid = sq_survey_find_xid(&relation->survey, low);
+
+		read_upto(read, whole ? backlog->target :
+				  sq_offset_cut(read->start.offset, backlog->target, high + 1));
+		select_blocks(&relation->survey, low, high, read);
+		for (; xid < relation->survey.xids + relation->survey.nxids && xid->xid <= high; xid++)
+		{
+			read->rows += xid->rows;
+			note_rows(cut, relation->source, xid->rows, xid->max_event_time);
+		}
+	}
+	cut->next_xid = end;
+}
+
+/*
+ * A part of the backlog's next transaction, of max_rows rows at most.  Whatever
+ * of it lies in earlier relations is read, in later ones not yet.
+ */
+static void
+cut_by_position(SqBacklog *backlog, int64 max_rows, Snapshot snapshot, SqCut *cut)
+{
+	uint64		xid = backlog->xids.xids[backlog->next_xid].xid;
+	bool		last = backlog->next_xid + 1 == backlog->xids.nxids;
+	int64		left = max_rows;
+
+	for (int i = 0; i < backlog->nrelations && left > 0; i++)
+	{
+		SqBacklogRelation *relation = &backlog->relations[i];
+		SqRelationRead *read = &cut->plan.relations[i];
+		SqOffset   *after = last ? backlog->target :
+		sq_offset_cut(read->start.offset, backlog->target, xid + 1);
+		SqSurveyRequest request = make_request(&read->start, after, snapshot);
+		SqSurvey	survey;
+		SqRelationRead candidates;
+		Relation	rel = table_open(relation->relid, NoLock);
+
+		memset(&candidates, 0, sizeof(candidates));
+		select_blocks(&relation->survey, xid, xid, &candidates);
+		request.event_time = relation->event_time;
+		request.stop_after = left;
+		request.only_blocks = candidates.blocks;
+		request.nonly_blocks = candidates.nblocks;
+		if (read->start.partial_xid == xid)
+		{
+			BlockNumber done = ItemPointerGetBlockNumber(&read->start.partial_upto);
+
+			while (request.nonly_blocks > 0 && *request.only_blocks < done)
+			{
+				request.only_blocks++;
+				request.nonly_blocks--;
+			}
+		}
+		sq_survey_init(&survey);
+		sq_survey_relation(rel, &request, &survey);
+		table_close(rel, NoLock);
+
+		left -= survey.rows;
+		read->blocks = survey.blocks;
+		read->nblocks = survey.nblocks;
+		read->rows = survey.rows;
+		note_rows(cut, relation->source, survey.rows, survey.max_event_time);
+		if (left > 0)
+			read_upto(read, after);
+		else
+		{
+			read->end.offset = read->start.offset;
+			read->end.partial_xid = xid;
+			read->end.partial_upto = survey.last;
+		}
+	}
+	/* when the limit was not reached, the transaction is finished */
+	cut->next_xid = backlog->next_xid + (left > 0 ? 1 : 0);
+}
+
+/* true if a part of the backlog's next transaction has been read before */
+static bool
+is_partly_read(const SqBacklog *backlog)
+{
+	for (int i = 0; i < backlog->nrelations; i++)
+		if (backlog->relations[i].position.partial_xid != 0)
+			return true;
+	return false;
+}
+
+/*
+ * Cuts the next batch from a backlog, of max_rows rows at most; 0 stands for no
+ * limit.  The result is in the current context and refers to the backlog.
+ */
+SqCut *
+sq_backlog_cut(SqBacklog *backlog, int nsources, int64 max_rows, Snapshot snapshot)
+{
+	SqCut	   *cut = palloc0(sizeof(SqCut));
+	size_t		end = backlog->next_xid;
+	int64		rows = 0;
+
+	cut->source_rows = palloc0(sizeof(int64) * (nsources + 1));
+	cut->source_times = palloc(sizeof(TimestampTz) * (nsources + 1));
+	for (int i = 0; i < nsources; i++)
+		cut->source_times[i] = PG_INT64_MIN;
+	cut->plan.nrelations = backlog->nrelations;
+	cut->plan.relations = palloc0(sizeof(SqRelationRead) * (backlog->nrelations + 1));
+	for (int i = 0; i < backlog->nrelations; i++)
+	{
+		cut->plan.relations[i].relid = backlog->relations[i].relid;
+		cut->plan.relations[i].start = backlog->relations[i].position;
+		cut->plan.relations[i].end = backlog->relations[i].position;
+	}
+
+	if (max_rows == 0 || (backlog->next_xid == 0 && backlog->rows <= max_rows))
+	{
+		cut_all(backlog, cut);
+		return cut;
+	}
+	while (end < backlog->xids.nxids && rows + backlog->xids.xids[end].rows <= max_rows)
+		rows += backlog->xids.xids[end++].rows;
+	if (end == backlog->next_xid && end == backlog->xids.nxids)
+		return cut;				/* nothing left */
+	if (end == backlog->next_xid || is_partly_read(backlog))
+		cut_by_position(backlog, max_rows, snapshot, cut);
+	else
+		cut_by_xid(backlog, end, cut);
+	return cut;
+}
+
+/* Notes that a cut has been committed, as the batch of that id. */
+void
+sq_backlog_advance(SqBacklog *backlog, const SqCut *cut, int64 batch_id)
+{
+	MemoryContext old = MemoryContextSwitchTo(backlog->context);
+
+	for (int i = 0; i < backlog->nrelations; i++)
+	{
+		SqPosition *position = &backlog->relations[i].position;
+
+		*position = cut->plan.relations[i].end;
+		position->offset = sq_offset_copy(position->offset);
+	}
+	backlog->next_xid = cut->next_xid;
+	backlog->rows -= cut->rows;
+	backlog->batch_id = batch_id;
+	MemoryContextSwitchTo(old);
+}
+
+/* True if everything up to the target has been read. */
+bool
+sq_backlog_is_finished(const SqBacklog *backlog)
+{
+	return !backlog->by_xid || backlog->next_xid >= backlog->xids.nxids;
+}

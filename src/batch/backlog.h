@@ -1,0 +1,70 @@
+/*
+ * backlog.h
+ *		What a query still has to read, and cutting it into batches.
+ */
+#ifndef SQ_BACKLOG_H
+#define SQ_BACKLOG_H
+
+#include "catalog/checkpoint.h"
+#include "catalog/sourcedef.h"
+#include "nodes/pg_list.h"
+#include "source/readplan.h"
+#include "source/survey.h"
+
+/* a source as a batch finds it */
+typedef struct SqInput
+{
+	SqSource   *source;
+	List	   *relations;		/* oids of its physical relations, locked */
+	int			uses;			/* how often the query reads it */
+} SqInput;
+
+/* a relation with rows to read */
+typedef struct SqBacklogRelation
+{
+	Oid			relid;
+	int			source;			/* index into the query's sources */
+	AttrNumber	event_time;		/* 0 if there is none */
+	Oid			filenode;
+	SqPosition	position;		/* read so far */
+	SqSurvey	survey;			/* what is to be read up to the target */
+} SqBacklogRelation;
+
+/*
+ * The rows between a query's checkpoint and a target.  Kept from batch to batch
+ * of a runner when there is a limit, so that a long backlog is surveyed once.
+ */
+typedef struct SqBacklog
+{
+	MemoryContext context;
+	SqOffset   *target;
+	bool		by_xid;
+	int64		batch_id;		/* of the last batch when it was surveyed or cut */
+	SqBacklogRelation *relations;	/* sorted by relid */
+	int			nrelations;
+	int64		rows;
+	SqSurvey	xids;			/* rows by transaction, all relations together */
+	size_t		next_xid;		/* index of the first that is not read */
+} SqBacklog;
+
+/* one batch, cut from a backlog */
+typedef struct SqCut
+{
+	SqReadPlan	plan;
+	int64		rows;
+	int64	   *source_rows;	/* by source */
+	TimestampTz *source_times;	/* greatest event time by source, or
+								 * PG_INT64_MIN */
+	size_t		next_xid;		/* the backlog's next_xid after the batch */
+} SqCut;
+
+extern SqBacklog *sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
+									const SqOffset *target, Snapshot snapshot,
+									bool by_xid, MemoryContext parent);
+extern bool sq_backlog_is_current(const SqBacklog *backlog, List *inputs, int64 batch_id);
+extern bool sq_backlog_is_finished(const SqBacklog *backlog);
+extern SqCut *sq_backlog_cut(SqBacklog *backlog, int nsources, int64 max_rows,
+							 Snapshot snapshot);
+extern void sq_backlog_advance(SqBacklog *backlog, const SqCut *cut, int64 batch_id);
+
+#endif							/* SQ_BACKLOG_H */

@@ -1,0 +1,309 @@
+/*
+ * batch.c
+ *		One micro-batch of a query: find out what is new, run the statements,
+ *		record the commit.
+ *
+ * Runs inside a transaction that the caller has begun, REPEATABLE READ and as
+ * yet without a snapshot, and commits if the outcome is SQ_BATCH_DONE (invariant
+ * EO-1: all or nothing).  The caller holds the query's lock, and acts as the
+ * query's owner.  An error leaves nothing behind; the runner's memory of a
+ * backlog has to be thrown away then (sq_runner_forget()).
+ */
+#include "batch/batch.h"
+
+#include "access/xlog.h"
+#include "batch/statement.h"
+#include "batch/watermark.h"
+#include "catalog/pg_type.h"
+#include "commands/trigger.h"
+#include "compiler/emit.h"
+#include "compiler/streams.h"
+#include "debug_point.h"
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+#include "source/physical.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+
+/* a checkpoint counts transactions of the cluster in which it was made */
+static void
+check_cluster(const SqQuery *query)
+{
+	if (query->cluster != GetSystemIdentifier())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the checkpoint of streaming query \"%s\" belongs to another cluster",
+						query->name),
+				 errdetail("Its offsets count the transactions of the cluster in which it ran."),
+				 errhint("Use streamq.reset() to begin anew, from \"earliest\" with an empty sink, or from \"latest\".")));
+}
+
+/*
+ * The sources of a query with their physical relations, as they are now; uses
+ * are the places where the query reads them (SqStreamUse).
+ */
+List *
+sq_batch_inputs(const SqQuery *query, List *uses)
+{
+	List	   *inputs = NIL;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, query->sources)
+	{
+		Oid			relid = lfirst_oid(lc);
+		SqInput    *input = palloc0(sizeof(SqInput));
+		bool		with_children = false;
+
+		input->source = sq_source_load(relid);
+		if (input->source == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("relation with OID %u, which streaming query \"%s\" reads, is not a source",
+							relid, query->name)));
+		foreach(lc2, uses)
+		{
+			SqStreamUse *use = lfirst(lc2);
+
+			if (use->source != foreach_current_index(lc))
+				continue;
+			input->uses++;
+			with_children |= use->with_children;
+		}
+		input->relations = sq_physical_relations(relid, with_children);
+		inputs = lappend(inputs, input);
+	}
+	return inputs;
+}
+
+static List *
+all_relations(List *inputs)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, inputs)
+		result = list_concat_copy(result, ((SqInput *) lfirst(lc))->relations);
+	return result;
+}
+
+/* the target of a backlog that earlier batches have begun, or NULL */
+static const SqOffset *
+unfinished_target(const SqCheckpoint *checkpoint)
+{
+	for (int i = 0; i < checkpoint->nrelations; i++)
+	{
+		const SqRelationOffset *relation = &checkpoint->relations[i];
+
+		if (relation->position.partial_xid != 0 ||
+			!sq_offset_equal(relation->position.offset, relation->target))
+			return relation->target;
+	}
+	return NULL;
+}
+
+static void
+drop_backlog(SqRunner *runner)
+{
+	if (runner->backlog != NULL)
+		MemoryContextDelete(runner->backlog->context);
+	runner->backlog = NULL;
+}
+
+/*
+ * Cuts the next batch from what there is to read.  A backlog that earlier
+ * batches have begun is finished before we look further.
+ */
+static SqCut *
+plan_offsets(SqRunner *runner, const SqQuery *query, List *inputs,
+			 const SqCheckpoint *checkpoint, const SqOffset *newest)
+{
+	bool		limited = query->max_rows_per_batch > 0;
+	Snapshot	snapshot = GetActiveSnapshot();
+	const SqOffset *begun = limited ? unfinished_target(checkpoint) : NULL;
+	SqCut	   *cut;
+
+	if (runner->backlog != NULL &&
+		limited && !sq_backlog_is_finished(runner->backlog) &&
+		sq_backlog_is_current(runner->backlog, inputs, checkpoint->batch_id))
+	{
+		cut = sq_backlog_cut(runner->backlog, list_length(inputs),
+							 query->max_rows_per_batch, snapshot);
+		if (cut->rows > 0)
+			return cut;
+	}
+	for (;;)
+	{
+		drop_backlog(runner);
+		runner->backlog = sq_backlog_survey(inputs, checkpoint, begun ? begun : newest,
+											snapshot, limited, runner->context);
+		cut = sq_backlog_cut(runner->backlog, list_length(inputs),
+							 query->max_rows_per_batch, snapshot);
+		if (cut->rows > 0 || begun == NULL)
+			return cut;
+		/* of that backlog nothing is left */
+		begun = NULL;
+	}
+}
+
+/*
+ * A partition detached while the batch ran was surveyed but perhaps not read.
+ * Locks keep that from happening except with DETACH CONCURRENTLY.
+ */
+static void
+check_relations(const SqCut *cut, const SqQuery *query, List *uses)
+{
+	List	   *now = all_relations(sq_batch_inputs(query, uses));
+
+	for (int i = 0; i < cut->plan.nrelations; i++)
+		if (cut->plan.relations[i].rows > 0 &&
+			!list_member_oid(now, cut->plan.relations[i].relid))
+			ereport(ERROR,
+					(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+					 errmsg("a partition of a source was detached while the batch ran")));
+}
+
+static int64
+execute(const SqStatement *statement, const SqCut *cut, const SqBacklog *backlog)
+{
+	ParamListInfo params = sq_readplan_params(&cut->plan, statement->nparams);
+	int64		rows;
+
+	/* the read plan tells each relation's range; the values are for the rest */
+	for (int i = 0; i < statement->nparams; i++)
+	{
+		params->params[i].ptype = PG_SNAPSHOTOID;
+		params->params[i].isnull = false;
+		params->params[i].value = SqOffsetGetDatum(backlog->target);
+	}
+	/* deferred triggers would fire at commit, with other rights than these */
+	if (InSecurityRestrictedOperation())
+		AfterTriggerSetState(makeNode(ConstraintsSetStmt));
+	sq_debug_point("before-sink");
+	rows = sq_statement_execute(statement, params);
+	sq_debug_point("after-sink");
+	return rows;
+}
+
+static void
+record_commit(const SqQuery *query, const SqCheckpoint *checkpoint,
+			  const SqBacklog *backlog, const SqCut *cut, SqCommitRecord *commit)
+{
+	SqOffsetRecord *offsets = palloc0(sizeof(SqOffsetRecord) * (backlog->nrelations + 1));
+
+	for (int i = 0; i < backlog->nrelations; i++)
+	{
+		const SqRelationRead *read = &cut->plan.relations[i];
+
+		offsets[i].relid = read->relid;
+		offsets[i].start = read->start.offset;
+		offsets[i].end = read->end;
+		offsets[i].target = backlog->target;
+		offsets[i].filenode = backlog->relations[i].filenode;
+	}
+	sq_checkpoint_commit(query->name, checkpoint, commit, offsets, backlog->nrelations);
+}
+
+static double
+elapsed_ms(instr_time since)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_SUBTRACT(now, since);
+	return INSTR_TIME_GET_MILLISEC(now);
+}
+
+/* the part of a batch that runs under the query's settings */
+static SqBatchOutcome
+execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
+			  SqCommitRecord *commit)
+{
+	SqStatement *statement = sq_emit_insert(query);
+	List	   *inputs = sq_batch_inputs(query, statement->uses);
+	SqCheckpoint *checkpoint = sq_checkpoint_load(query->name, all_relations(inputs));
+	instr_time	began;
+	SqCut	   *cut;
+	ListCell   *lc;
+
+	INSTR_TIME_SET_CURRENT(began);
+	cut = plan_offsets(runner, query, inputs, checkpoint, newest);
+	if (cut->rows == 0)
+		return SQ_BATCH_IDLE;
+	commit->planning_ms = elapsed_ms(began);
+
+	INSTR_TIME_SET_CURRENT(began);
+	commit->output_rows = execute(statement, cut, runner->backlog);
+	check_relations(cut, query, statement->uses);
+	commit->execution_ms = elapsed_ms(began);
+
+	/* a source that the query reads in several places counts as often */
+	foreach(lc, inputs)
+		commit->input_rows += cut->source_rows[foreach_current_index(lc)] *
+			((SqInput *) lfirst(lc))->uses;
+	commit->batch_id = checkpoint->batch_id + 1;
+	commit->state_rows = 0;
+	sq_watermark_advance(checkpoint, inputs, cut->source_times, commit);
+	commit->duration_ms =
+		(double) (GetCurrentTimestamp() - commit->started_at) / 1000.0;
+	record_commit(query, checkpoint, runner->backlog, cut, commit);
+	sq_debug_point("before-commit");
+
+	sq_backlog_advance(runner->backlog, cut, commit->batch_id);
+	return SQ_BATCH_DONE;
+}
+
+/*
+ * Executes the next batch of a query, up to the commit.
+ */
+SqBatchOutcome
+sq_batch_execute(SqRunner *runner)
+{
+	MemoryContext old;
+	SqBatchOutcome outcome;
+	SqCommitRecord commit;
+	SqQuery    *query;
+	SqOffset   *newest;
+	int			nest_level;
+
+	MemoryContextReset(runner->batch_context);
+	old = MemoryContextSwitchTo(runner->batch_context);
+	memset(&commit, 0, sizeof(commit));
+	commit.started_at = GetCurrentTimestamp();
+	sq_debug_point("batch-start");
+
+	query = sq_query_load(runner->name, runner->background);
+	if (query == NULL || (runner->background && !query->active))
+	{
+		MemoryContextSwitchTo(old);
+		return SQ_BATCH_STOPPED;
+	}
+	check_cluster(query);
+	runner->had_failures = query->retries > 0;
+
+	PushActiveSnapshot(GetTransactionSnapshot());
+	newest = runner->goal ? runner->goal : sq_offset_capture(GetActiveSnapshot());
+	if (runner->idle_offset != NULL && sq_offset_equal(runner->idle_offset, newest))
+		outcome = SQ_BATCH_IDLE;
+	else
+	{
+		nest_level = sq_settings_push(query->search_path, query->time_zone);
+		outcome = execute_batch(runner, query, newest, &commit);
+		sq_settings_pop(nest_level);
+	}
+	PopActiveSnapshot();
+
+	if (runner->idle_offset != NULL)
+		pfree(runner->idle_offset);
+	runner->idle_offset = NULL;
+	if (outcome == SQ_BATCH_IDLE)
+	{
+		MemoryContextSwitchTo(runner->context);
+		runner->idle_offset = sq_offset_copy(newest);
+	}
+	runner->input_rows = commit.input_rows;
+	runner->output_rows = commit.output_rows;
+	MemoryContextSwitchTo(old);
+	return outcome;
+}

@@ -1,0 +1,39 @@
+/*
+ * batch.h
+ *		One micro-batch of a query.
+ */
+#ifndef SQ_BATCH_H
+#define SQ_BATCH_H
+
+#include "streamq.h"
+#include "batch/backlog.h"
+#include "catalog/querydef.h"
+
+typedef enum SqBatchOutcome
+{
+	SQ_BATCH_DONE,				/* a batch is ready to be committed */
+	SQ_BATCH_IDLE,				/* there is nothing to read */
+	SQ_BATCH_STOPPED			/* the query is not to be run any more */
+} SqBatchOutcome;
+
+/* whoever runs a query, batch after batch */
+typedef struct SqRunner
+{
+	char	   *name;
+	bool		background;		/* only while the query is active */
+	SqOffset   *goal;			/* read up to here; NULL: what is there */
+	MemoryContext context;		/* lives as long as the runner */
+	MemoryContext batch_context;	/* reset for each batch */
+	SqBacklog  *backlog;		/* kept between batches when there is a limit */
+	SqOffset   *idle_offset;	/* nothing was there to read at this offset */
+
+	/* figures of the last batch */
+	int64		input_rows;
+	int64		output_rows;
+	bool		had_failures;	/* the query's record says so */
+} SqRunner;
+
+extern SqBatchOutcome sq_batch_execute(SqRunner *runner);
+extern List *sq_batch_inputs(const SqQuery *query, List *uses);
+
+#endif							/* SQ_BATCH_H */

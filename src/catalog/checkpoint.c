@@ -1,0 +1,313 @@
+/*
+ * checkpoint.c
+ *		The checkpoint of a query: tables streamq.offsets and streamq.commits.
+ *
+ * Invariant EO-1: a batch's offsets and commit record are written in the
+ * transaction that writes its sink rows, by sq_checkpoint_commit() and by
+ * nobody else.  A record must be new: the primary keys see to it that no batch
+ * is committed twice.
+ *
+ * Old records are trimmed now and then, but never the newest offsets of a
+ * relation: a partition that is detached now may be attached again.
+ */
+#include "catalog/checkpoint.h"
+
+#include "catalog/pg_type.h"
+#include "spi.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/memutils.h"
+#include "utils/xid8.h"
+
+#define TRIM_EVERY 16			/* batches */
+
+#define INSERT_OFFSETS \
+	"INSERT INTO streamq.offsets (name, batch_id, relation, start_offset, end_offset," \
+	" target, partial_xid, partial_upto, partial_filenode)" \
+	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+
+#define INSERT_COMMIT \
+	"INSERT INTO streamq.commits (name, batch_id, started_at, duration_ms, planning_ms," \
+	" execution_ms, input_rows, late_rows, output_rows, state_rows, watermark," \
+	" max_event_time, source_max_event_time, total_input_rows, total_late_rows," \
+	" total_output_rows)" \
+	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+
+/* what sq_checkpoint_commit() executes, to be shown */
+const char *const sq_checkpoint_statements[] = {INSERT_OFFSETS, INSERT_COMMIT, NULL};
+
+/* the commit record of the last batch */
+static void
+load_commit(const char *name, SqCheckpoint *checkpoint, MemoryContext context)
+{
+	static SqSql sql = {
+		"SELECT batch_id, watermark, source_max_event_time, total_input_rows,"
+		" total_late_rows, total_output_rows, state_rows FROM streamq.commits"
+		" WHERE name = $1 ORDER BY batch_id DESC LIMIT 1",
+		1, {TEXTOID}, NULL
+	};
+	Datum		value = CStringGetTextDatum(name);
+	Datum		column;
+	bool		isnull;
+
+	if (sq_engine_query(&sql, &value, NULL, NULL) == 0)
+		return;
+	checkpoint->batch_id = DatumGetInt64(sq_engine_value(0, 1, &isnull));
+	column = sq_engine_value(0, 2, &isnull);
+	checkpoint->has_watermark = !isnull;
+	checkpoint->watermark = isnull ? 0 : DatumGetTimestampTz(column);
+	column = sq_engine_value(0, 3, &isnull);
+	if (!isnull)
+	{
+		Datum	   *elements;
+		bool	   *nulls;
+
+		deconstruct_array(DatumGetArrayTypeP(column), TIMESTAMPTZOID, 8, true,
+						  TYPALIGN_DOUBLE, &elements, &nulls, &checkpoint->nsources);
+		checkpoint->source_times =
+			MemoryContextAlloc(context, sizeof(TimestampTz) * (checkpoint->nsources + 1));
+		for (int i = 0; i < checkpoint->nsources; i++)
+			checkpoint->source_times[i] = nulls[i] ? PG_INT64_MIN :
+				DatumGetTimestampTz(elements[i]);
+	}
+	checkpoint->total_input_rows = DatumGetInt64(sq_engine_value(0, 4, &isnull));
+	checkpoint->total_late_rows = DatumGetInt64(sq_engine_value(0, 5, &isnull));
+	checkpoint->total_output_rows = DatumGetInt64(sq_engine_value(0, 6, &isnull));
+	checkpoint->state_rows = DatumGetInt64(sq_engine_value(0, 7, &isnull));
+}
+
+static SqOffset *
+offset_column(uint64 row, int column, MemoryContext context)
+{
+	bool		isnull;
+	SqOffset   *stored = DatumGetSqOffset(sq_engine_value(row, column, &isnull));
+	MemoryContext old = MemoryContextSwitchTo(context);
+	SqOffset   *copy = sq_offset_copy(stored);
+
+	MemoryContextSwitchTo(old);
+	return copy;
+}
+
+/* the newest offsets of the relations given */
+static void
+load_offsets(const char *name, List *relids, SqCheckpoint *checkpoint,
+			 MemoryContext context)
+{
+	static SqSql sql = {
+		"SELECT r.relation, o.end_offset, o.target, o.partial_xid, o.partial_upto,"
+		" o.partial_filenode FROM pg_catalog.unnest($2) AS r (relation)"
+		" CROSS JOIN LATERAL (SELECT * FROM streamq.offsets o WHERE o.name = $1"
+		" AND o.relation = r.relation ORDER BY o.batch_id DESC LIMIT 1) o",
+		2, {TEXTOID, REGCLASSARRAYOID}, NULL
+	};
+	Datum		values[2] = {CStringGetTextDatum(name), sq_regclass_array(relids)};
+	uint64		rows = sq_engine_query(&sql, values, NULL, NULL);
+
+	checkpoint->nrelations = (int) rows;
+	checkpoint->relations = MemoryContextAllocZero(context, sizeof(SqRelationOffset) * (rows + 1));
+	for (uint64 i = 0; i < rows; i++)
+	{
+		SqRelationOffset *relation = &checkpoint->relations[i];
+		bool		isnull;
+		Datum		column;
+
+		relation->relid = DatumGetObjectId(sq_engine_value(i, 1, &isnull));
+		relation->position.offset = offset_column(i, 2, context);
+		relation->target = offset_column(i, 3, context);
+		column = sq_engine_value(i, 4, &isnull);
+		if (isnull)
+			continue;
+		relation->position.partial_xid =
+			U64FromFullTransactionId(DatumGetFullTransactionId(column));
+		column = sq_engine_value(i, 5, &isnull);
+		relation->position.partial_upto = *(ItemPointer) DatumGetPointer(column);
+		relation->partial_filenode = DatumGetObjectId(sq_engine_value(i, 6, &isnull));
+	}
+}
+
+/*
+ * What the last committed batch of a query left of the relations given, in the
+ * current context.  To be relied upon only while the caller holds the query's
+ * lock.
+ */
+SqCheckpoint *
+sq_checkpoint_load(const char *name, List *relids)
+{
+	MemoryContext context = CurrentMemoryContext;
+	SqCheckpoint *checkpoint = palloc0(sizeof(SqCheckpoint));
+	SqEngine	engine;
+
+	checkpoint->batch_id = -1;
+	sq_engine_begin(&engine);
+	load_commit(name, checkpoint, context);
+	load_offsets(name, relids, checkpoint, context);
+	sq_engine_end(&engine);
+	return checkpoint;
+}
+
+/* The offsets of a relation, or NULL if nothing of it has been read. */
+const SqRelationOffset *
+sq_checkpoint_find(const SqCheckpoint *checkpoint, Oid relid)
+{
+	for (int i = 0; i < checkpoint->nrelations; i++)
+		if (checkpoint->relations[i].relid == relid)
+			return &checkpoint->relations[i];
+	return NULL;
+}
+
+static void
+insert_offsets(const char *name, int64 batch_id, const SqOffsetRecord *record)
+{
+	static SqSql sql = {
+		INSERT_OFFSETS,
+		9, {TEXTOID, INT8OID, REGCLASSOID, PG_SNAPSHOTOID, PG_SNAPSHOTOID,
+			PG_SNAPSHOTOID, XID8OID, TIDOID, OIDOID}, NULL
+	};
+	ItemPointerData upto = record->end.partial_upto;
+	Datum		values[9];
+	char		nulls[9];
+
+	memset(nulls, ' ', sizeof(nulls));
+	values[0] = CStringGetTextDatum(name);
+	values[1] = Int64GetDatum(batch_id);
+	values[2] = ObjectIdGetDatum(record->relid);
+	values[3] = SqOffsetGetDatum(record->start);
+	values[4] = SqOffsetGetDatum(record->end.offset);
+	values[5] = SqOffsetGetDatum(record->target);
+	values[6] = FullTransactionIdGetDatum(FullTransactionIdFromU64(record->end.partial_xid));
+	values[7] = PointerGetDatum(&upto);
+	values[8] = ObjectIdGetDatum(record->filenode);
+	if (record->end.partial_xid == 0)
+		nulls[6] = nulls[7] = nulls[8] = 'n';
+	sq_engine_exec(&sql, values, nulls);
+}
+
+static Datum
+times_array(const TimestampTz *times, int n)
+{
+	Datum	   *elements = palloc(sizeof(Datum) * (n + 1));
+	bool	   *nulls = palloc(sizeof(bool) * (n + 1));
+	int			lower = 1;
+
+	for (int i = 0; i < n; i++)
+	{
+		elements[i] = TimestampTzGetDatum(times[i]);
+		nulls[i] = times[i] == PG_INT64_MIN;
+	}
+	return PointerGetDatum(construct_md_array(elements, nulls, 1, &n, &lower,
+											  TIMESTAMPTZOID, 8, true, TYPALIGN_DOUBLE));
+}
+
+static void
+insert_commit(const char *name, const SqCheckpoint *last, const SqCommitRecord *commit)
+{
+	static SqSql sql = {
+		INSERT_COMMIT,
+		16, {TEXTOID, INT8OID, TIMESTAMPTZOID, FLOAT8OID, FLOAT8OID, FLOAT8OID,
+			INT8OID, INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
+			TIMESTAMPTZARRAYOID, INT8OID, INT8OID, INT8OID}, NULL
+	};
+	Datum		values[16];
+	char		nulls[16];
+
+	memset(nulls, ' ', sizeof(nulls));
+	values[0] = CStringGetTextDatum(name);
+	values[1] = Int64GetDatum(commit->batch_id);
+	values[2] = TimestampTzGetDatum(commit->started_at);
+	values[3] = Float8GetDatum(commit->duration_ms);
+	values[4] = Float8GetDatum(commit->planning_ms);
+	values[5] = Float8GetDatum(commit->execution_ms);
+	values[6] = Int64GetDatum(commit->input_rows);
+	values[7] = Int64GetDatum(commit->late_rows);
+	values[8] = Int64GetDatum(commit->output_rows);
+	values[9] = Int64GetDatum(commit->state_rows);
+	values[10] = TimestampTzGetDatum(commit->watermark);
+	values[11] = TimestampTzGetDatum(commit->max_event_time);
+	values[12] = times_array(commit->source_times, commit->nsources);
+	values[13] = Int64GetDatum(last->total_input_rows + commit->input_rows);
+	values[14] = Int64GetDatum(last->total_late_rows + commit->late_rows);
+	values[15] = Int64GetDatum(last->total_output_rows + commit->output_rows);
+	if (!commit->has_watermark)
+		nulls[10] = 'n';
+	if (commit->max_event_time == PG_INT64_MIN)
+		nulls[11] = 'n';
+	sq_engine_exec(&sql, values, nulls);
+}
+
+/* forgets records that nothing needs any more */
+static void
+trim(const char *name, int64 batch_id)
+{
+	static SqSql trim_commits = {
+		"DELETE FROM streamq.commits WHERE name = $1 AND batch_id <= $2",
+		2, {TEXTOID, INT8OID}, NULL
+	};
+	static SqSql trim_offsets = {
+		"DELETE FROM streamq.offsets o WHERE name = $1 AND batch_id <= $2"
+		" AND (EXISTS (SELECT FROM streamq.offsets n WHERE n.name = o.name"
+		" AND n.relation = o.relation AND n.batch_id > o.batch_id)"
+		" OR NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = o.relation))",
+		2, {TEXTOID, INT8OID}, NULL
+	};
+	Datum		values[2] = {CStringGetTextDatum(name), Int64GetDatum(batch_id)};
+
+	sq_engine_exec(&trim_commits, values, NULL);
+	sq_engine_exec(&trim_offsets, values, NULL);
+}
+
+/*
+ * Writes the offsets and the commit record of a batch.  The caller holds the
+ * query's lock and is in the transaction that has written the sink.
+ */
+void
+sq_checkpoint_commit(const char *name, const SqCheckpoint *last,
+					 const SqCommitRecord *commit,
+					 const SqOffsetRecord *offsets, int noffsets)
+{
+	SqEngine	engine;
+
+	Assert(commit->batch_id == last->batch_id + 1);
+	sq_engine_begin(&engine);
+	for (int i = 0; i < noffsets; i++)
+		insert_offsets(name, commit->batch_id, &offsets[i]);
+	insert_commit(name, last, commit);
+	if (commit->batch_id % TRIM_EVERY == 0 && commit->batch_id > SQ_BATCHES_KEPT)
+		trim(name, commit->batch_id - SQ_BATCHES_KEPT);
+	sq_engine_end(&engine);
+}
+
+/* Makes a query without a checkpoint start at an offset in one relation. */
+void
+sq_checkpoint_start_at(const char *name, Oid relation, const SqOffset *offset)
+{
+	SqOffsetRecord record;
+	SqEngine	engine;
+
+	memset(&record, 0, sizeof(record));
+	record.relid = relation;
+	record.start = sq_offset_empty();
+	record.end.offset = offset;
+	record.target = offset;
+	sq_engine_begin(&engine);
+	insert_offsets(name, -1, &record);
+	sq_engine_end(&engine);
+}
+
+/* Forgets the checkpoint of a query. */
+void
+sq_checkpoint_delete(const char *name)
+{
+	static SqSql offsets = {
+		"DELETE FROM streamq.offsets WHERE name = $1", 1, {TEXTOID}, NULL
+	};
+	static SqSql commits = {
+		"DELETE FROM streamq.commits WHERE name = $1", 1, {TEXTOID}, NULL
+	};
+	Datum		value = CStringGetTextDatum(name);
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	sq_engine_exec(&offsets, &value, NULL);
+	sq_engine_exec(&commits, &value, NULL);
+	sq_engine_end(&engine);
+}

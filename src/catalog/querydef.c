@@ -1,0 +1,379 @@
+/*
+ * querydef.c
+ *		The table streamq.queries, which only this file reads and writes, and
+ *		the lock that whoever runs a query holds.
+ *
+ * A query belongs to the owner of its definition, a view in schema
+ * streamq_query: so ALTER VIEW ... OWNER, REASSIGN OWNED and DROP OWNED do
+ * with a query what they do with any object.
+ *
+ * Invariant EO-3: two backends never run one query at the same time.  Whoever
+ * runs, resets or drops it holds an exclusive heavyweight lock on the object
+ * (streamq.queries, query_id); runners hold it for the session, across the
+ * transactions of their batches.
+ */
+#include "catalog/querydef.h"
+
+#include "access/htup_details.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "spi.h"
+#include "storage/lock.h"
+#include "utils/acl.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/syscache.h"
+
+#define QUERY_COLUMNS \
+	"name, query_id, definition, sink, sources, output_mode, starting_position, " \
+	"max_rows_per_batch, search_path, time_zone, cluster, active, " \
+	"trigger_interval, failed, retries, last_error"
+
+/* owner of a relation, or InvalidOid */
+static Oid
+relation_owner(Oid relid)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	Oid			owner;
+
+	if (!HeapTupleIsValid(tuple))
+		return InvalidOid;
+	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
+	ReleaseSysCache(tuple);
+	return owner;
+}
+
+/* text column of the last result, copied to the context */
+static char *
+text_column(int column, MemoryContext context)
+{
+	char	   *value = sq_engine_text(0, column);
+
+	return value ? MemoryContextStrdup(context, value) : NULL;
+}
+
+static List *
+oid_list(Datum array)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n;
+	List	   *result = NIL;
+
+	deconstruct_array(DatumGetArrayTypeP(array), REGCLASSOID, sizeof(Oid), true,
+					  TYPALIGN_INT, &elements, &nulls, &n);
+	for (int i = 0; i < n; i++)
+		result = lappend_oid(result, DatumGetObjectId(elements[i]));
+	return result;
+}
+
+/* the query in row 0 of the last result, in the context given */
+static SqQuery *
+read_query(MemoryContext context)
+{
+	MemoryContext old = MemoryContextSwitchTo(context);
+	SqQuery    *query = palloc0(sizeof(SqQuery));
+	bool		isnull;
+	Datum		value;
+
+	query->name = text_column(1, context);
+	query->query_id = DatumGetInt32(sq_engine_value(0, 2, &isnull));
+	query->definition = DatumGetObjectId(sq_engine_value(0, 3, &isnull));
+	query->owner = relation_owner(query->definition);
+	query->sink = DatumGetObjectId(sq_engine_value(0, 4, &isnull));
+	query->sources = oid_list(sq_engine_value(0, 5, &isnull));
+	query->output_mode = text_column(6, context);
+	query->starting_position = text_column(7, context);
+	value = sq_engine_value(0, 8, &isnull);
+	query->max_rows_per_batch = isnull ? 0 : DatumGetInt64(value);
+	query->search_path = text_column(9, context);
+	query->time_zone = text_column(10, context);
+	query->cluster = (uint64) DatumGetInt64(sq_engine_value(0, 11, &isnull));
+	query->active = DatumGetBool(sq_engine_value(0, 12, &isnull));
+	value = sq_engine_value(0, 13, &isnull);
+	if (!isnull)
+		query->trigger_interval = DatumGetIntervalP(datumCopy(value, false, sizeof(Interval)));
+	query->failed = DatumGetBool(sq_engine_value(0, 14, &isnull));
+	query->retries = DatumGetInt32(sq_engine_value(0, 15, &isnull));
+	query->last_error = text_column(16, context);
+	MemoryContextSwitchTo(old);
+	return query;
+}
+
+/* The query of that name as it is now committed, in the current context. */
+SqQuery *
+sq_query_load(const char *name, bool missing_ok)
+{
+	static SqSql sql = {
+		"SELECT " QUERY_COLUMNS " FROM streamq.queries WHERE name = $1",
+		1, {TEXTOID}, NULL
+	};
+	MemoryContext context = CurrentMemoryContext;
+	Datum		value = CStringGetTextDatum(name);
+	SqQuery    *query = NULL;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	if (sq_engine_query(&sql, &value, NULL, NULL) > 0)
+		query = read_query(context);
+	sq_engine_end(&engine);
+
+	if (query == NULL && !missing_ok)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("streaming query \"%s\" does not exist", name)));
+	return query;
+}
+
+/* The same, refused to those who have not the rights of its owner. */
+SqQuery *
+sq_query_load_owned(const char *name)
+{
+	SqQuery    *query = sq_query_load(name, false);
+
+	if (!has_privs_of_role(GetUserId(), query->owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be owner of streaming query \"%s\"", name)));
+	return query;
+}
+
+/* names in the last result's first column */
+static List *
+query_names(SqSql *sql, Datum *values)
+{
+	MemoryContext context = CurrentMemoryContext;
+	List	   *result = NIL;
+	uint64		rows;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	rows = sq_engine_query(sql, values, NULL, NULL);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		MemoryContext old = MemoryContextSwitchTo(context);
+
+		result = lappend(result, pstrdup(sq_engine_text(i, 1)));
+		MemoryContextSwitchTo(old);
+	}
+	sq_engine_end(&engine);
+	return result;
+}
+
+/* Names of the queries that workers are to run. */
+List *
+sq_query_names_active(void)
+{
+	static SqSql sql = {
+		"SELECT name FROM streamq.queries WHERE active ORDER BY query_id", 0, {0}, NULL
+	};
+
+	return query_names(&sql, NULL);
+}
+
+/* Names of the queries that read a source. */
+List *
+sq_query_names_reading(Oid source)
+{
+	static SqSql sql = {
+		"SELECT name FROM streamq.queries WHERE $1 = ANY (sources) ORDER BY name",
+		1, {REGCLASSOID}, NULL
+	};
+	Datum		value = ObjectIdGetDatum(source);
+
+	return query_names(&sql, &value);
+}
+
+/* Names of the queries whose definition or sink is the relation. */
+List *
+sq_query_names_using(Oid relation)
+{
+	static SqSql sql = {
+		"SELECT name FROM streamq.queries WHERE definition = $1 OR sink = $1",
+		1, {REGCLASSOID}, NULL
+	};
+	Datum		value = ObjectIdGetDatum(relation);
+
+	return query_names(&sql, &value);
+}
+
+/* Stores a new query and sets its query_id. */
+void
+sq_query_insert(SqQuery *query)
+{
+	static SqSql sql = {
+		"INSERT INTO streamq.queries (name, definition, sink, sources, output_mode,"
+		" starting_position, max_rows_per_batch, search_path, time_zone, cluster)"
+		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING query_id",
+		10, {TEXTOID, REGCLASSOID, REGCLASSOID, REGCLASSARRAYOID, TEXTOID,
+			TEXTOID, INT8OID, TEXTOID, TEXTOID, INT8OID}, NULL
+	};
+	Datum		values[10];
+	char		nulls[10];
+	bool		isnull;
+	SqEngine	engine;
+
+	memset(nulls, ' ', sizeof(nulls));
+	values[0] = CStringGetTextDatum(query->name);
+	values[1] = ObjectIdGetDatum(query->definition);
+	values[2] = ObjectIdGetDatum(query->sink);
+	values[3] = sq_regclass_array(query->sources);
+	values[4] = CStringGetTextDatum(query->output_mode);
+	values[5] = CStringGetTextDatum(query->starting_position);
+	values[6] = Int64GetDatum(query->max_rows_per_batch);
+	if (query->max_rows_per_batch == 0)
+		nulls[6] = 'n';
+	values[7] = CStringGetTextDatum(query->search_path);
+	values[8] = CStringGetTextDatum(query->time_zone);
+	values[9] = Int64GetDatum((int64) query->cluster);
+	sq_engine_begin(&engine);
+	sq_engine_exec(&sql, values, nulls);
+	query->query_id = DatumGetInt32(sq_engine_value(0, 1, &isnull));
+	sq_engine_end(&engine);
+}
+
+static void
+update_query(SqSql *sql, Datum *values, const char *nulls)
+{
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	sq_engine_exec(sql, values, nulls);
+	sq_engine_end(&engine);
+}
+
+void
+sq_query_delete(const char *name)
+{
+	static SqSql sql = {
+		"DELETE FROM streamq.queries WHERE name = $1", 1, {TEXTOID}, NULL
+	};
+	Datum		value = CStringGetTextDatum(name);
+
+	update_query(&sql, &value, NULL);
+}
+
+/* Marks a query as to be run by workers, and forgets an earlier failure. */
+void
+sq_query_set_started(const char *name, Interval *trigger_interval)
+{
+	static SqSql sql = {
+		"UPDATE streamq.queries SET active = true, failed = false, retries = 0,"
+		" last_error = NULL, trigger_interval = $2 WHERE name = $1",
+		2, {TEXTOID, INTERVALOID}, NULL
+	};
+	Datum		values[2] = {CStringGetTextDatum(name), IntervalPGetDatum(trigger_interval)};
+
+	update_query(&sql, values, NULL);
+}
+
+void
+sq_query_set_stopped(const char *name)
+{
+	static SqSql sql = {
+		"UPDATE streamq.queries SET active = false, failed = false, retries = 0"
+		" WHERE name = $1",
+		1, {TEXTOID}, NULL
+	};
+	Datum		value = CStringGetTextDatum(name);
+
+	update_query(&sql, &value, NULL);
+}
+
+/* Makes the checkpoint belong to this cluster, from the position given. */
+void
+sq_query_set_fresh(const char *name, const char *starting_position)
+{
+	static SqSql sql = {
+		"UPDATE streamq.queries SET starting_position = $2, cluster = $3,"
+		" active = false, failed = false, retries = 0, last_error = NULL"
+		" WHERE name = $1",
+		3, {TEXTOID, TEXTOID, INT8OID}, NULL
+	};
+	Datum		values[3] = {CStringGetTextDatum(name),
+		CStringGetTextDatum(starting_position),
+	Int64GetDatum((int64) GetSystemIdentifier())};
+
+	update_query(&sql, values, NULL);
+}
+
+/*
+ * Notes that a batch has failed.  Returns the number of failures in a row, or
+ * -1 if that is one too many (or the caller gives up at once), and the query is
+ * failed now.
+ */
+int
+sq_query_record_failure(const char *name, const char *message, bool give_up_now)
+{
+	static SqSql sql = {
+		"UPDATE streamq.queries SET retries = retries + 1, last_error = $2,"
+		" failed = $4 OR ($3 >= 0 AND retries >= $3),"
+		" active = active AND NOT ($4 OR ($3 >= 0 AND retries >= $3))"
+		" WHERE name = $1 RETURNING retries, failed",
+		4, {TEXTOID, TEXTOID, INT4OID, BOOLOID}, NULL
+	};
+	Datum		values[4] = {CStringGetTextDatum(name), CStringGetTextDatum(message),
+	Int32GetDatum(sq_max_retries), BoolGetDatum(give_up_now)};
+	int			result = -1;
+	bool		isnull;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	if (sq_engine_exec(&sql, values, NULL) > 0 &&
+		!DatumGetBool(sq_engine_value(0, 2, &isnull)))
+		result = DatumGetInt32(sq_engine_value(0, 1, &isnull));
+	sq_engine_end(&engine);
+	return result;
+}
+
+/* Notes that a batch has gone well after failures. */
+void
+sq_query_record_recovery(const char *name)
+{
+	static SqSql sql = {
+		"UPDATE streamq.queries SET retries = 0, failed = false WHERE name = $1",
+		1, {TEXTOID}, NULL
+	};
+	Datum		value = CStringGetTextDatum(name);
+
+	update_query(&sql, &value, NULL);
+}
+
+/* The oid of streamq.queries. */
+Oid
+sq_query_table(void)
+{
+	Oid			relid = get_relname_relid("queries", get_namespace_oid(SQ_SCHEMA, false));
+
+	if (!OidIsValid(relid))
+		elog(ERROR, "table \"%s.queries\" does not exist", SQ_SCHEMA);
+	return relid;
+}
+
+/*
+ * Takes the lock of whoever runs a query, for the session or the transaction.
+ * Without wait, returns false if somebody else has it.  An abort of a
+ * transaction gives back a session's lock, too (ProcReleaseLocks()).
+ */
+bool
+sq_query_lock(int32 query_id, bool session, bool wait)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, sq_query_table(), query_id, 0);
+	return LockAcquire(&tag, ExclusiveLock, session, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
+
+/* Gives back a session's lock. */
+void
+sq_query_unlock(int32 query_id)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, sq_query_table(), query_id, 0);
+	LockRelease(&tag, ExclusiveLock, true);
+}

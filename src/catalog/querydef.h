@@ -1,0 +1,51 @@
+/*
+ * querydef.h
+ *		The table streamq.queries, and the lock that whoever runs a query holds.
+ */
+#ifndef SQ_QUERYDEF_H
+#define SQ_QUERYDEF_H
+
+#include "streamq.h"
+#include "nodes/pg_list.h"
+#include "utils/timestamp.h"
+
+typedef struct SqQuery
+{
+	char	   *name;
+	int32		query_id;
+	Oid			definition;		/* the view that holds the SELECT */
+	Oid			owner;			/* owner of the definition */
+	Oid			sink;
+	List	   *sources;		/* oids, in the order of queries.sources */
+	char	   *output_mode;
+	char	   *starting_position;
+	int64		max_rows_per_batch; /* 0: no limit */
+	char	   *search_path;
+	char	   *time_zone;
+	uint64		cluster;		/* system identifier that the checkpoint
+								 * belongs to */
+	bool		active;
+	Interval   *trigger_interval;	/* NULL if never started */
+	bool		failed;
+	int32		retries;
+	char	   *last_error;
+} SqQuery;
+
+extern SqQuery *sq_query_load(const char *name, bool missing_ok);
+extern SqQuery *sq_query_load_owned(const char *name);
+extern List *sq_query_names_active(void);
+extern List *sq_query_names_reading(Oid source);
+extern List *sq_query_names_using(Oid relation);
+extern void sq_query_insert(SqQuery *query);
+extern void sq_query_delete(const char *name);
+extern void sq_query_set_started(const char *name, Interval *trigger_interval);
+extern void sq_query_set_stopped(const char *name);
+extern void sq_query_set_fresh(const char *name, const char *starting_position);
+extern int	sq_query_record_failure(const char *name, const char *message, bool give_up_now);
+extern void sq_query_record_recovery(const char *name);
+
+extern Oid	sq_query_table(void);
+extern bool sq_query_lock(int32 query_id, bool session, bool wait);
+extern void sq_query_unlock(int32 query_id);
+
+#endif							/* SQ_QUERYDEF_H */

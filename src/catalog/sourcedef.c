@@ -1,0 +1,108 @@
+/*
+ * sourcedef.c
+ *		The table streamq.sources, which nobody else reads or writes.
+ */
+#include "catalog/sourcedef.h"
+
+#include "catalog/pg_type.h"
+#include "spi.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+
+/* A registered source, allocated in the current context, or NULL. */
+SqSource *
+sq_source_load(Oid relid)
+{
+	static SqSql sql = {
+		"SELECT event_time, watermark_delay FROM streamq.sources WHERE source = $1",
+		1, {REGCLASSOID}, NULL
+	};
+	Datum		value = ObjectIdGetDatum(relid);
+	MemoryContext context = CurrentMemoryContext;
+	SqSource   *source = NULL;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	if (sq_engine_query(&sql, &value, NULL, NULL) > 0)
+	{
+		bool		isnull;
+		Datum		column;
+		MemoryContext old = MemoryContextSwitchTo(context);
+
+		source = palloc0(sizeof(SqSource));
+		source->relid = relid;
+		column = sq_engine_value(0, 1, &isnull);
+		source->event_time = isnull ? InvalidAttrNumber : DatumGetInt16(column);
+		column = sq_engine_value(0, 2, &isnull);
+		if (!isnull)
+			source->watermark_delay = DatumGetIntervalP(datumCopy(column, false, sizeof(Interval)));
+		MemoryContextSwitchTo(old);
+	}
+	sq_engine_end(&engine);
+	return source;
+}
+
+/* The oids of all registered sources. */
+List *
+sq_source_all(void)
+{
+	static SqSql sql = {"SELECT source FROM streamq.sources", 0, {0}, NULL};
+	MemoryContext context = CurrentMemoryContext;
+	List	   *result = NIL;
+	uint64		rows;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	rows = sq_engine_query(&sql, NULL, NULL, NULL);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		bool		isnull;
+		Oid			relid = DatumGetObjectId(sq_engine_value(i, 1, &isnull));
+		MemoryContext old = MemoryContextSwitchTo(context);
+
+		result = lappend_oid(result, relid);
+		MemoryContextSwitchTo(old);
+	}
+	sq_engine_end(&engine);
+	return result;
+}
+
+void
+sq_source_insert(const SqSource *source)
+{
+	static SqSql sql = {
+		"INSERT INTO streamq.sources VALUES ($1, $2, $3)",
+		3, {REGCLASSOID, INT2OID, INTERVALOID}, NULL
+	};
+	Datum		values[3];
+	char		nulls[3] = {' ', ' ', ' '};
+	SqEngine	engine;
+
+	values[0] = ObjectIdGetDatum(source->relid);
+	values[1] = Int16GetDatum(source->event_time);
+	values[2] = IntervalPGetDatum(source->watermark_delay);
+	if (source->event_time == InvalidAttrNumber)
+		nulls[1] = 'n';
+	if (source->watermark_delay == NULL)
+		nulls[2] = 'n';
+	sq_engine_begin(&engine);
+	sq_engine_exec(&sql, values, nulls);
+	sq_engine_end(&engine);
+}
+
+/* Forgets a source; false if it was none. */
+bool
+sq_source_delete(Oid relid)
+{
+	static SqSql sql = {
+		"DELETE FROM streamq.sources WHERE source = $1", 1, {REGCLASSOID}, NULL
+	};
+	Datum		value = ObjectIdGetDatum(relid);
+	bool		found;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	found = sq_engine_exec(&sql, &value, NULL) > 0;
+	sq_engine_end(&engine);
+	return found;
+}

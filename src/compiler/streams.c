@@ -1,0 +1,248 @@
+/*
+ * streams.c
+ *		Finding the streams of a query, and making it read increments of them.
+ *
+ * Works on analysed queries.  Views that lead to a stream are replaced by their
+ * definition, as the rewriter would do it (fireRIRrules in rewriteHandler.c),
+ * because a TABLESAMPLE clause has to be put on the stream inside; permissions
+ * stay as they were, checked as the view's owner behind the view.  Views over
+ * static tables alone are left to the rewriter.
+ */
+#include "compiler/streams.h"
+
+#include "access/table.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/parse_func.h"
+#include "parser/parsetree.h"
+#include "rewrite/rewriteHandler.h"
+#include "rewrite/prs2lock.h"
+#include "utils/rel.h"
+
+/* a copy of the definition of a view, its tables locked */
+static Query *
+view_definition(Oid view)
+{
+	Relation	rel = table_open(view, AccessShareLock);
+	Query	   *query = copyObject(get_view_query(rel));
+
+	AcquireRewriteLocks(query, true, false);
+	table_close(rel, NoLock);
+	return query;
+}
+
+/* ------------------------------------------------------------ tables */
+
+/* collects the oids of all tables in a query, behind views too */
+static bool
+collect_tables(Node *node, List **tables)
+{
+	check_stack_depth();
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_VIEW && rte->inFromCl)
+			(void) collect_tables((Node *) view_definition(rte->relid), tables);
+		else if (rte->rtekind == RTE_RELATION && rte->inFromCl)
+			*tables = list_append_unique_oid(*tables, rte->relid);
+		return false;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, collect_tables, tables,
+								 QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, collect_tables, tables);
+}
+
+/* The oids of all tables that a query reads, behind views too. */
+List *
+sq_streams_tables(Query *query)
+{
+	List	   *tables = NIL;
+
+	(void) collect_tables((Node *) query, &tables);
+	return tables;
+}
+
+/* Those of the tables that are among the sources, in the order of the tables. */
+List *
+sq_streams_among(List *tables, List *sources)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, tables)
+		if (list_member_oid(sources, lfirst_oid(lc)))
+			result = lappend_oid(result, lfirst_oid(lc));
+	return result;
+}
+
+/* ------------------------------------------------------------ expansion */
+
+typedef struct ExpandContext
+{
+	List	   *sources;		/* oids */
+	List	   *uses;			/* SqStreamUse */
+} ExpandContext;
+
+static bool expand_walker(Node *node, ExpandContext *context);
+
+/* index of a relation among the sources, or -1 */
+static int
+source_index(List *sources, Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, sources)
+		if (lfirst_oid(lc) == relid)
+			return foreach_current_index(lc);
+	return -1;
+}
+
+static Oid
+since_handler(void)
+{
+	Oid			arg_types[1] = {INTERNALOID};
+
+	return LookupFuncName(list_make2(makeString(SQ_SCHEMA), makeString("since")),
+						  1, arg_types, false);
+}
+
+static Param *
+offset_param(int id)
+{
+	Param	   *param = makeNode(Param);
+
+	param->paramkind = PARAM_EXTERN;
+	param->paramid = id;
+	param->paramtype = PG_SNAPSHOTOID;
+	param->paramtypmod = -1;
+	param->paramcollid = InvalidOid;
+	param->location = -1;
+	return param;
+}
+
+/* makes a table read what came between the parameters of its source */
+static void
+sample_stream(RangeTblEntry *rte, int source, ExpandContext *context)
+{
+	TableSampleClause *sample = makeNode(TableSampleClause);
+	SqStreamUse *use = palloc(sizeof(SqStreamUse));
+
+	if (rte->tablesample != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("TABLESAMPLE is not supported on a stream"),
+				 errhint("Filter the rows with WHERE instead.")));
+	sample->tsmhandler = since_handler();
+	sample->args = list_make2(offset_param(2 * source + 1),
+							  offset_param(2 * source + 2));
+	rte->tablesample = sample;
+
+	use->source = source;
+	use->with_children = rte->inh;
+	context->uses = lappend(context->uses, use);
+}
+
+/* replaces a view by its definition, as ApplyRetrieveRule() does */
+static void
+inline_view(RangeTblEntry *rte, Query *definition)
+{
+	Relation	rel = table_open(rte->relid, NoLock);
+	RangeTblEntry *old = rt_fetch(PRS2_OLD_VARNO, definition->rtable);
+
+	Assert(old->relid == rte->relid);
+	rte->rtekind = RTE_SUBQUERY;
+	rte->subquery = definition;
+	rte->security_barrier = RelationIsSecurityView(rel);
+	table_close(rel, NoLock);
+
+	rte->relid = InvalidOid;
+	rte->relkind = 0;
+	rte->rellockmode = 0;
+	rte->inh = false;
+
+	/* the right to use the view is checked on the view's own entry */
+	old->requiredPerms = rte->requiredPerms;
+	old->checkAsUser = rte->checkAsUser;
+	old->selectedCols = rte->selectedCols;
+	old->insertedCols = rte->insertedCols;
+	old->updatedCols = rte->updatedCols;
+	old->extraUpdatedCols = rte->extraUpdatedCols;
+	rte->requiredPerms = 0;
+	rte->checkAsUser = InvalidOid;
+	rte->selectedCols = NULL;
+	rte->insertedCols = NULL;
+	rte->updatedCols = NULL;
+	rte->extraUpdatedCols = NULL;
+}
+
+static void
+expand_rte(RangeTblEntry *rte, ExpandContext *context)
+{
+	int			source;
+
+	if (rte->rtekind != RTE_RELATION || !rte->inFromCl)
+		return;
+	if (rte->relkind == RELKIND_VIEW)
+	{
+		Query	   *definition = view_definition(rte->relid);
+		List	   *tables = sq_streams_tables(definition);
+
+		if (sq_streams_among(tables, context->sources) == NIL)
+			return;
+		inline_view(rte, definition);
+		return;
+	}
+	source = source_index(context->sources, rte->relid);
+	if (source >= 0)
+		sample_stream(rte, source, context);
+}
+
+static bool
+expand_walker(Node *node, ExpandContext *context)
+{
+	check_stack_depth();
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		/* a view turned into a subquery is walked right after this */
+		expand_rte((RangeTblEntry *) node, context);
+		return false;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, expand_walker, context,
+								 QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, expand_walker, context);
+}
+
+/*
+ * Makes a query, in place, read increments of its streams: those of the source
+ * number i (from 0) lie between the parameters 2i+1 and 2i+2.  Returns the uses
+ * of streams found (SqStreamUse), in no particular order.
+ */
+List *
+sq_streams_expand(Query *query, List *sources)
+{
+	ExpandContext context = {sources, NIL};
+
+	(void) expand_walker((Node *) query, &context);
+	return context.uses;
+}
+
+/* True for a table that sq_streams_expand() has made to be read by increments. */
+bool
+sq_streams_is_stream(const RangeTblEntry *rte)
+{
+	return rte->rtekind == RTE_RELATION && rte->tablesample != NULL &&
+		rte->tablesample->tsmhandler == since_handler() &&
+		IsA(linitial(rte->tablesample->args), Param) &&
+		((Param *) linitial(rte->tablesample->args))->paramkind == PARAM_EXTERN;
+}

@@ -1,0 +1,265 @@
+/*
+ * survey.c
+ *		Looking at the pages of a source: which hold rows of a range, how many,
+ *		of which transactions, and their greatest event time.
+ *
+ * A batch is planned from a survey; its statement then visits only the pages
+ * found.  The test on each tuple is the same as that of the table sampling
+ * method (sq_in_range), under the same snapshot, so both find the same rows.
+ *
+ * Pages are read share-locked, as a sequential scan does; memory is taken from
+ * the current context.  Nothing is written but hint bits.
+ */
+#include "source/survey.h"
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "catalog/pg_type.h"
+#include "debug_point.h"
+#include "miscadmin.h"
+#include "source/readplan.h"
+#include "storage/bufmgr.h"
+#include "utils/date.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/timestamp.h"
+
+#define FIRST_SIZE 64
+
+void
+sq_survey_init(SqSurvey *survey)
+{
+	memset(survey, 0, sizeof(*survey));
+	survey->max_event_time = SQ_NO_EVENT_TIME;
+	ItemPointerSetInvalid(&survey->last);
+}
+
+static void
+add_block(SqSurvey *survey, BlockNumber block, bool with_xids)
+{
+	if (survey->nblocks == survey->blocks_size)
+	{
+		bool		first = survey->blocks_size == 0;
+
+		survey->blocks_size = first ? FIRST_SIZE : survey->blocks_size * 2;
+		survey->blocks = first ?
+			palloc(sizeof(BlockNumber) * FIRST_SIZE) :
+			repalloc_huge(survey->blocks, sizeof(BlockNumber) * (Size) survey->blocks_size);
+		if (with_xids)
+			survey->block_xids = first ?
+				palloc(sizeof(SqBlockXids) * FIRST_SIZE) :
+				repalloc_huge(survey->block_xids, sizeof(SqBlockXids) * (Size) survey->blocks_size);
+	}
+	if (with_xids)
+	{
+		survey->block_xids[survey->nblocks].min_xid = PG_UINT64_MAX;
+		survey->block_xids[survey->nblocks].max_xid = 0;
+	}
+	survey->blocks[survey->nblocks++] = block;
+}
+
+static int
+compare_xid_rows(const void *a, const void *b)
+{
+	uint64		x = ((const SqXidRows *) a)->xid;
+	uint64		y = ((const SqXidRows *) b)->xid;
+
+	return (x > y) - (x < y);
+}
+
+/* Sorts the transactions found and adds up what belongs to the same one. */
+void
+sq_survey_sort_xids(SqSurvey *survey)
+{
+	size_t		kept = 0;
+
+	if (survey->nxids == 0)
+		return;
+	qsort(survey->xids, survey->nxids, sizeof(SqXidRows), compare_xid_rows);
+	for (size_t i = 1; i < survey->nxids; i++)
+	{
+		SqXidRows  *last = &survey->xids[kept];
+		SqXidRows  *next = &survey->xids[i];
+
+		if (last->xid == next->xid)
+		{
+			last->rows += next->rows;
+			last->max_event_time = Max(last->max_event_time, next->max_event_time);
+		}
+		else
+			survey->xids[++kept] = *next;
+	}
+	survey->nxids = kept + 1;
+	survey->xids_sorted = survey->nxids;
+}
+
+/* The first transaction, among the sorted ones, that is not below xid. */
+SqXidRows *
+sq_survey_find_xid(const SqSurvey *survey, uint64 xid)
+{
+	size_t		low = 0;
+	size_t		high = survey->nxids;
+
+	while (low < high)
+	{
+		size_t		middle = (low + high) / 2;
+
+		if (survey->xids[middle].xid < xid)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return survey->xids + low;
+}
+
+/* Notes rows of a transaction.  Mostly the same one follows itself. */
+void
+sq_survey_add_xid(SqSurvey *survey, uint64 xid, int64 rows, int64 event_time)
+{
+	SqXidRows  *last;
+
+	if (survey->nxids > survey->xids_sorted)
+	{
+		last = &survey->xids[survey->nxids - 1];
+		if (last->xid == xid)
+		{
+			last->rows += rows;
+			last->max_event_time = Max(last->max_event_time, event_time);
+			return;
+		}
+	}
+	if (survey->nxids == survey->xids_size)
+	{
+		/* adding up makes room, or else there has to be more */
+		sq_survey_sort_xids(survey);
+		if (survey->xids_size == 0)
+		{
+			survey->xids_size = FIRST_SIZE;
+			survey->xids = palloc(sizeof(SqXidRows) * FIRST_SIZE);
+		}
+		else if (survey->nxids > survey->xids_size / 2)
+		{
+			survey->xids_size *= 2;
+			survey->xids = repalloc_huge(survey->xids,
+										 sizeof(SqXidRows) * survey->xids_size);
+		}
+	}
+	last = &survey->xids[survey->nxids++];
+	last->xid = xid;
+	last->rows = rows;
+	last->max_event_time = event_time;
+}
+
+/*
+ * An event time as a timestamp; dates and timestamps without time zone are
+ * taken at UTC.  NULL and infinite times count as none.
+ */
+static int64
+event_time_of(HeapTuple tuple, AttrNumber attnum, TupleDesc desc)
+{
+	bool		isnull;
+	Datum		value = heap_getattr(tuple, attnum, desc, &isnull);
+
+	if (isnull)
+		return SQ_NO_EVENT_TIME;
+	if (TupleDescAttr(desc, attnum - 1)->atttypid == DATEOID)
+	{
+		DateADT		date = DatumGetDateADT(value);
+
+		if (DATE_NOT_FINITE(date))
+			return SQ_NO_EVENT_TIME;
+		return (int64) date * USECS_PER_DAY;
+	}
+	if (TIMESTAMP_NOT_FINITE(DatumGetTimestamp(value)))
+		return SQ_NO_EVENT_TIME;
+	return DatumGetTimestamp(value);
+}
+
+/* Looks at one page; returns true when enough rows have been found. */
+static bool
+survey_page(Relation rel, Buffer buffer, uint64 next_xid,
+			const SqSurveyRequest *request, SqSurvey *survey)
+{
+	Page		page = BufferGetPage(buffer);
+	BlockNumber block = BufferGetBlockNumber(buffer);
+	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
+	bool		test_end = sq_debug_rule(SQ_RULE_END);
+	bool		all_visible = PageIsAllVisible(page) &&
+	!request->snapshot->takenDuringRecovery;
+	bool		listed = false;
+
+	for (OffsetNumber off = FirstOffsetNumber; off <= maxoff; off++)
+	{
+		ItemId		item = PageGetItemId(page, off);
+		HeapTupleData tuple;
+		uint64		xid;
+		int64		event_time = SQ_NO_EVENT_TIME;
+
+		if (!ItemIdIsNormal(item))
+			continue;
+		tuple.t_data = (HeapTupleHeader) PageGetItem(page, item);
+		tuple.t_len = ItemIdGetLength(item);
+		tuple.t_tableOid = RelationGetRelid(rel);
+		ItemPointerSet(&tuple.t_self, block, off);
+		xid = sq_offset_widen(HeapTupleHeaderGetRawXmin(tuple.t_data), next_xid);
+		if (!sq_in_range(&request->start, &request->end, test_end, xid, &tuple.t_self))
+			continue;
+		if (!all_visible &&
+			!HeapTupleSatisfiesVisibility(&tuple, request->snapshot, buffer))
+			continue;
+
+		if (request->event_time != InvalidAttrNumber)
+			event_time = event_time_of(&tuple, request->event_time,
+									   RelationGetDescr(rel));
+		if (!listed)
+			add_block(survey, block, request->by_xid);
+		listed = true;
+		if (request->by_xid)
+		{
+			SqBlockXids *xids = &survey->block_xids[survey->nblocks - 1];
+
+			xids->min_xid = Min(xids->min_xid, xid);
+			xids->max_xid = Max(xids->max_xid, xid);
+			sq_survey_add_xid(survey, xid, 1, event_time);
+		}
+		survey->max_event_time = Max(survey->max_event_time, event_time);
+		survey->last = tuple.t_self;
+		if (++survey->rows == request->stop_after)
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Looks at the pages of a relation, which the caller has opened and locked, and
+ * adds what it finds to the survey.
+ */
+void
+sq_survey_relation(Relation rel, const SqSurveyRequest *request, SqSurvey *survey)
+{
+	uint64		next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
+	BlockNumber nblocks = RelationGetNumberOfBlocks(rel);
+	BlockNumber count = request->only_blocks ? request->nonly_blocks : nblocks;
+	BufferAccessStrategy strategy = NULL;
+	bool		enough = false;
+
+	sq_offset_check_readable(request->start.offset, request->end.offset, next_xid);
+	if (nblocks > (BlockNumber) NBuffers / 4)
+		strategy = GetAccessStrategy(BAS_BULKREAD);
+
+	for (BlockNumber i = 0; i < count && !enough; i++)
+	{
+		BlockNumber block = request->only_blocks ? request->only_blocks[i] : i;
+		Buffer		buffer;
+
+		CHECK_FOR_INTERRUPTS();
+		if (block >= nblocks)
+			break;				/* truncated since it was listed */
+		buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+		LockBuffer(buffer, BUFFER_LOCK_SHARE);
+		enough = survey_page(rel, buffer, next_xid, request, survey);
+		UnlockReleaseBuffer(buffer);
+	}
+	if (strategy != NULL)
+		FreeAccessStrategy(strategy);
+}

@@ -1,0 +1,67 @@
+/*
+ * survey.h
+ *		Looking at the pages of a source: which hold rows of a range, how many.
+ */
+#ifndef SQ_SURVEY_H
+#define SQ_SURVEY_H
+
+#include "offset.h"
+
+#include "storage/block.h"
+#include "utils/relcache.h"
+
+/* what to look for, and what to collect */
+typedef struct SqSurveyRequest
+{
+	SqPosition	start;
+	SqPosition	end;
+	Snapshot	snapshot;
+	AttrNumber	event_time;		/* column whose maximum is wanted, or 0 */
+	bool		by_xid;			/* also collect rows by transaction */
+	int64		stop_after;		/* stop when this many rows are found; 0: never */
+	const BlockNumber *only_blocks; /* look only at these, ascending; NULL: all */
+	BlockNumber nonly_blocks;
+} SqSurveyRequest;
+
+/* rows of one transaction */
+typedef struct SqXidRows
+{
+	uint64		xid;
+	int64		rows;
+	int64		max_event_time; /* as timestamp; PG_INT64_MIN: none */
+} SqXidRows;
+
+/* a block with rows of the range, and which transactions they are of */
+typedef struct SqBlockXids
+{
+	uint64		min_xid;
+	uint64		max_xid;
+} SqBlockXids;
+
+typedef struct SqSurvey
+{
+	int64		rows;
+	int64		max_event_time; /* as timestamp; PG_INT64_MIN: none */
+	ItemPointerData last;		/* place of the last row found */
+	BlockNumber *blocks;		/* ascending */
+	SqBlockXids *block_xids;	/* alongside, if by_xid */
+	BlockNumber nblocks;
+	BlockNumber blocks_size;
+	SqXidRows  *xids;			/* if by_xid: ascending after
+								 * sq_survey_sort_xids() */
+	size_t		nxids;
+	size_t		xids_size;
+	size_t		xids_sorted;
+} SqSurvey;
+
+#define SQ_NO_EVENT_TIME PG_INT64_MIN
+
+extern void sq_survey_init(SqSurvey *survey);
+extern void sq_survey_relation(Relation rel, const SqSurveyRequest *request,
+							   SqSurvey *survey);
+extern void sq_survey_add_xid(SqSurvey *survey, uint64 xid, int64 rows,
+							  int64 event_time);
+extern void sq_survey_sort_xids(SqSurvey *survey);
+extern SqXidRows *sq_survey_find_xid(const SqSurvey *survey, uint64 xid);
+
+#endif							/* SQ_SURVEY_H */

@@ -1,0 +1,169 @@
+/*
+ * spi.c
+ *		The one way in which the engine runs SQL on its own tables.
+ *
+ * Between sq_engine_begin() and sq_engine_end() the backend acts as the owner
+ * of the extension, in a security-restricted operation and with only
+ * pg_catalog on the search_path.  Statements run there are constants of this
+ * program over the extension's own tables, which have no triggers: no text,
+ * function or operator of a user's is ever executed with these rights.
+ *
+ * An error in between is cleaned up by the abort of the transaction, which
+ * restores user and settings, and by SPI itself.
+ */
+#include "spi.h"
+
+#include "access/htup_details.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_namespace.h"
+#include "catalog/pg_type.h"
+#include "miscadmin.h"
+#include "utils/array.h"
+#include "utils/builtins.h"
+#include "utils/guc.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+
+/* the role that owns the engine's tables */
+static Oid
+engine_owner(void)
+{
+	Oid			nspid = get_namespace_oid(SQ_SCHEMA, true);
+	HeapTuple	tup;
+	Oid			owner;
+
+	if (!OidIsValid(nspid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("extension \"streamq\" is not installed in this database"),
+				 errhint("Use CREATE EXTENSION streamq.")));
+	tup = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(nspid));
+	if (!HeapTupleIsValid(tup))
+		elog(ERROR, "cache lookup failed for schema %u", nspid);
+	owner = ((Form_pg_namespace) GETSTRUCT(tup))->nspowner;
+	ReleaseSysCache(tup);
+	return owner;
+}
+
+void
+sq_engine_begin(SqEngine *engine)
+{
+	Oid			owner = engine_owner();
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	GetUserIdAndSecContext(&engine->user_id, &engine->sec_context);
+	SetUserIdAndSecContext(owner, engine->sec_context |
+						   SECURITY_LOCAL_USERID_CHANGE |
+						   SECURITY_RESTRICTED_OPERATION);
+	engine->nest_level = NewGUCNestLevel();
+	(void) set_config_option("search_path", "pg_catalog, pg_temp",
+							 PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+}
+
+void
+sq_engine_end(SqEngine *engine)
+{
+	AtEOXact_GUC(true, engine->nest_level);
+	SetUserIdAndSecContext(engine->user_id, engine->sec_context);
+	if (SPI_finish() != SPI_OK_FINISH)
+		elog(ERROR, "SPI_finish failed");
+}
+
+static void
+prepare(SqSql *sql)
+{
+	SPIPlanPtr	plan;
+
+	if (sql->plan != NULL)
+		return;
+	plan = SPI_prepare(sql->text, sql->nargs, sql->types);
+	if (plan == NULL)
+		elog(ERROR, "SPI_prepare failed for \"%s\": %s", sql->text,
+			 SPI_result_code_string(SPI_result));
+	if (SPI_keepplan(plan) != 0)
+		elog(ERROR, "SPI_keepplan failed");
+	sql->plan = plan;
+}
+
+/* Runs a statement that may write; returns the number of rows. */
+uint64
+sq_engine_exec(SqSql *sql, Datum *values, const char *nulls)
+{
+	int			ret;
+
+	prepare(sql);
+	ret = SPI_execute_plan(sql->plan, values, nulls, false, 0);
+	if (ret < 0)
+		elog(ERROR, "\"%s\" failed: %s", sql->text, SPI_result_code_string(ret));
+	return SPI_processed;
+}
+
+/*
+ * Runs a SELECT under the snapshot given, or, if NULL, under the newest one,
+ * whatever the isolation level; returns the number of rows.
+ */
+uint64
+sq_engine_query(SqSql *sql, Datum *values, const char *nulls, Snapshot snapshot)
+{
+	int			ret;
+
+	prepare(sql);
+	if (snapshot == NULL)
+		snapshot = GetLatestSnapshot();
+	ret = SPI_execute_snapshot(sql->plan, values, nulls, snapshot,
+							   InvalidSnapshot, true, false, 0);
+	if (ret < 0)
+		elog(ERROR, "\"%s\" failed: %s", sql->text, SPI_result_code_string(ret));
+	return SPI_processed;
+}
+
+/* A value of the last result; columns count from 1. */
+Datum
+sq_engine_value(uint64 row, int column, bool *isnull)
+{
+	return SPI_getbinval(SPI_tuptable->vals[row], SPI_tuptable->tupdesc,
+						 column, isnull);
+}
+
+/* The same for a column of type text; NULL for NULL, else allocated by SPI. */
+char *
+sq_engine_text(uint64 row, int column)
+{
+	bool		isnull;
+	Datum		value = sq_engine_value(row, column, &isnull);
+
+	return isnull ? NULL : TextDatumGetCString(value);
+}
+
+/* A list of relation oids as a value of type regclass[]. */
+Datum
+sq_regclass_array(List *oids)
+{
+	Datum	   *elements = palloc(sizeof(Datum) * (list_length(oids) + 1));
+	ListCell   *lc;
+	int			n = 0;
+
+	foreach(lc, oids)
+		elements[n++] = ObjectIdGetDatum(lfirst_oid(lc));
+	return PointerGetDatum(construct_array(elements, n, REGCLASSOID, sizeof(Oid),
+										   true, TYPALIGN_INT));
+}
+
+/*
+ * Runs a command with the rights of the current user, as if he had typed it.
+ * Names in it are qualified and quoted by the caller.
+ */
+void
+sq_execute_as_user(const char *command)
+{
+	int			ret;
+
+	if (SPI_connect() != SPI_OK_CONNECT)
+		elog(ERROR, "SPI_connect failed");
+	ret = SPI_execute(command, false, 0);
+	if (ret < 0)
+		elog(ERROR, "\"%s\" failed: %s", command, SPI_result_code_string(ret));
+	SPI_finish();
+}

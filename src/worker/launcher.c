@@ -1,0 +1,400 @@
+/*
+ * launcher.c
+ *		The launcher: one process for the cluster, that starts workers.
+ *
+ * After a start of the server, or promotion, it has every database looked at: a
+ * worker without an owner connects, reads which queries are started, and leaves
+ * (worker.c).  From then on databases are looked at when a transaction that
+ * started or stopped a query has committed.
+ *
+ * A worker serves the queries of one owner in one database, as he would be
+ * served himself.  The launcher starts one where a query is due and nobody is
+ * free to run it; when no slot is left, it asks idle workers to leave, and busy
+ * ones leave by themselves after a while (worker.c).
+ */
+#include "worker/worker.h"
+
+#include <signal.h>
+
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_database.h"
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "progress/shared.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "utils/wait_event.h"
+
+#define LAUNCHER_RESTART_S	1
+#define NAP_MAX_MS			1000
+#define START_RETRY_MS		5000	/* after a worker that could not connect */
+
+/* what is known here of a slot */
+typedef struct StartedWorker
+{
+	BackgroundWorkerHandle *handle;
+} StartedWorker;
+
+static StartedWorker started[SQ_MAX_WORKERS];
+
+/* Registers the launcher; called while shared_preload_libraries are loaded. */
+void
+sq_launcher_register(void)
+{
+	BackgroundWorker worker;
+
+	memset(&worker, 0, sizeof(worker));
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = LAUNCHER_RESTART_S;
+	snprintf(worker.bgw_library_name, BGW_MAXLEN, "streamq");
+	snprintf(worker.bgw_function_name, BGW_MAXLEN, "streamq_launcher_main");
+	snprintf(worker.bgw_name, BGW_MAXLEN, "streamq launcher");
+	snprintf(worker.bgw_type, BGW_MAXLEN, "streamq launcher");
+	RegisterBackgroundWorker(&worker);
+}
+
+/* asks for every database to be looked at */
+static void
+request_all_databases(void)
+{
+	Relation	rel;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+
+	StartTransactionCommand();
+	(void) GetTransactionSnapshot();
+	rel = table_open(DatabaseRelationId, AccessShareLock);
+	scan = table_beginscan_catalog(rel, 0, NULL);
+	while ((tuple = heap_getnext(scan, ForwardScanDirection)) != NULL)
+	{
+		Form_pg_database database = (Form_pg_database) GETSTRUCT(tuple);
+
+		if (database->datallowconn)
+			sq_shared_request_sync(database->oid, 0);
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	CommitTransactionCommand();
+}
+
+/* ---------------------------------------------------------- worker slots */
+
+static bool
+database_exists(Oid dbid)
+{
+	bool		result;
+
+	StartTransactionCommand();
+	result = SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(dbid));
+	CommitTransactionCommand();
+	return result;
+}
+
+/*
+ * A worker has ended without getting into its database: that is gone, or
+ * something keeps the owner out.  Its tasks wait, and the list is read again.
+ */
+static void
+handle_failed_start(const SqWorkerSlot *slot)
+{
+	TimestampTz later = GetCurrentTimestamp() + START_RETRY_MS * INT64CONST(1000);
+
+	if (!database_exists(slot->dbid))
+	{
+		sq_shared_sync_begin(slot->dbid);
+		sq_shared_sync_end(slot->dbid);
+		return;
+	}
+	if (OidIsValid(slot->owner))
+		sq_shared_postpone(slot->dbid, slot->owner, later);
+	sq_shared_request_sync(slot->dbid, later);
+}
+
+/* frees the slots of workers that have ended */
+static void
+reap_workers(void)
+{
+	for (int i = 0; i < SQ_MAX_WORKERS; i++)
+	{
+		SqWorkerSlot slot;
+		pid_t		pid;
+
+		if (started[i].handle == NULL ||
+			GetBackgroundWorkerPid(started[i].handle, &pid) != BGWH_STOPPED)
+			continue;
+		pfree(started[i].handle);
+		started[i].handle = NULL;
+		LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+		slot = sq_shared->workers[i];
+		memset(&sq_shared->workers[i], 0, sizeof(SqWorkerSlot));
+		LWLockRelease(sq_shared->lock);
+		ConditionVariableBroadcast(&sq_shared->changed);
+		if (!slot.connected && !slot.leave)
+			handle_failed_start(&slot);
+	}
+}
+
+/* a slot that is not used, or -1; one more than the pool for looking around */
+static int
+free_slot(bool scout)
+{
+	int			limit = Min(sq_max_workers, SQ_MAX_WORKERS - 1);
+	int			used = 0;
+	int			result = -1;
+
+	for (int i = 0; i < SQ_MAX_WORKERS; i++)
+	{
+		if (!sq_shared->workers[i].used)
+			result = result < 0 ? i : result;
+		else if (OidIsValid(sq_shared->workers[i].owner))
+			used++;
+	}
+	return scout || used < limit ? result : -1;
+}
+
+/* starts a worker in a slot that has been reserved */
+static bool
+start_worker(int slot)
+{
+	BackgroundWorker worker;
+	MemoryContext old;
+	bool		done;
+
+	memset(&worker, 0, sizeof(worker));
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	snprintf(worker.bgw_library_name, BGW_MAXLEN, "streamq");
+	snprintf(worker.bgw_function_name, BGW_MAXLEN, "streamq_worker_main");
+	snprintf(worker.bgw_name, BGW_MAXLEN, "streamq worker");
+	snprintf(worker.bgw_type, BGW_MAXLEN, "streamq worker");
+	worker.bgw_main_arg = Int32GetDatum(slot);
+	worker.bgw_notify_pid = MyProcPid;
+
+	old = MemoryContextSwitchTo(TopMemoryContext);
+	done = RegisterDynamicBackgroundWorker(&worker, &started[slot].handle);
+	MemoryContextSwitchTo(old);
+	if (!done)
+	{
+		started[slot].handle = NULL;
+		LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+		memset(&sq_shared->workers[slot], 0, sizeof(SqWorkerSlot));
+		LWLockRelease(sq_shared->lock);
+	}
+	return done;
+}
+
+/* reserves a slot; the caller holds the lock */
+static void
+reserve_slot(int slot, Oid dbid, Oid owner, bool can_login)
+{
+	SqWorkerSlot *entry = &sq_shared->workers[slot];
+
+	memset(entry, 0, sizeof(SqWorkerSlot));
+	entry->used = true;
+	entry->dbid = dbid;
+	entry->owner = owner;
+	entry->owner_can_login = can_login;
+}
+
+/* ------------------------------------------------------------ scheduling */
+
+static bool
+is_paused(Oid dbid)
+{
+	for (int i = 0; i < sq_shared->ndatabases; i++)
+		if (sq_shared->databases[i].dbid == dbid && sq_shared->databases[i].paused_by != 0)
+			return true;
+	return false;
+}
+
+/*
+ * Picks a database to be looked at and reserves a slot for it; -1 if there is
+ * nothing to do.  One at a time.
+ */
+static int
+pick_database(TimestampTz now)
+{
+	int			slot = -1;
+
+	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < SQ_MAX_WORKERS; i++)
+		if (sq_shared->workers[i].used && !OidIsValid(sq_shared->workers[i].owner))
+		{
+			LWLockRelease(sq_shared->lock);
+			return -1;
+		}
+	for (int i = 0; i < sq_shared->ndatabases; i++)
+	{
+		SqDatabase *entry = &sq_shared->databases[i];
+
+		if (entry->paused_by != 0 || entry->due > now || is_paused(entry->dbid))
+			continue;
+		slot = free_slot(true);
+		if (slot < 0)
+			break;
+		reserve_slot(slot, entry->dbid, InvalidOid, true);
+		*entry = sq_shared->databases[--sq_shared->ndatabases];
+		break;
+	}
+	LWLockRelease(sq_shared->lock);
+	return slot;
+}
+
+/* a worker that could take a task on; the caller holds the lock */
+static SqWorkerSlot *
+idle_worker_for(const SqTask *task)
+{
+	for (int i = 0; i < SQ_MAX_WORKERS; i++)
+	{
+		SqWorkerSlot *slot = &sq_shared->workers[i];
+
+		if (slot->used && slot->dbid == task->dbid && slot->owner == task->owner &&
+			(slot->idle || slot->pid == 0) && !slot->leave)
+			return slot;
+	}
+	return NULL;
+}
+
+/* asks a worker to leave that waits for work of somebody else */
+static void
+make_room(const SqTask *task)
+{
+	for (int i = 0; i < SQ_MAX_WORKERS; i++)
+	{
+		SqWorkerSlot *slot = &sq_shared->workers[i];
+
+		if (slot->used && slot->idle && !slot->leave && slot->latch != NULL &&
+			(slot->dbid != task->dbid || slot->owner != task->owner))
+		{
+			slot->leave = true;
+			SetLatch(slot->latch);
+			return;
+		}
+	}
+}
+
+/*
+ * Looks for a task that is due and that nobody is free to run.  Returns a slot
+ * reserved for a new worker, or -1; *nap is lowered to the time until the next
+ * task is due.
+ */
+static int
+pick_task(TimestampTz now, long *nap)
+{
+	int			slot = -1;
+
+	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+	for (int i = 0; i < sq_shared->ntasks && slot < 0; i++)
+	{
+		SqTask	   *task = &sq_shared->tasks[i];
+		SqWorkerSlot *worker;
+
+		if (!OidIsValid(task->dbid) || task->running || task->stopper_pid != 0 ||
+			is_paused(task->dbid))
+			continue;
+		if (task->due > now)
+		{
+			*nap = Min(*nap, TimestampDifferenceMilliseconds(now, task->due) + 1);
+			continue;
+		}
+		worker = idle_worker_for(task);
+		if (worker != NULL)
+		{
+			if (worker->latch != NULL)
+				SetLatch(worker->latch);
+			continue;
+		}
+		slot = free_slot(false);
+		if (slot >= 0)
+			reserve_slot(slot, task->dbid, task->owner, task->owner_can_login);
+		else
+			make_room(task);
+	}
+	LWLockRelease(sq_shared->lock);
+	return slot;
+}
+
+/* starts what has to be started; returns how long to sleep, in ms */
+static long
+schedule(void)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	long		nap = NAP_MAX_MS;
+	int			slot;
+
+	reap_workers();
+	while ((slot = pick_database(now)) >= 0)
+	{
+		Oid			dbid = sq_shared->workers[slot].dbid;
+
+		if (!start_worker(slot))
+		{
+			/* all of max_worker_processes in use */
+			sq_shared_request_sync(dbid, now + NAP_MAX_MS * INT64CONST(1000));
+			break;
+		}
+	}
+	while ((slot = pick_task(now, &nap)) >= 0)
+		if (!start_worker(slot))
+			break;
+	return nap;
+}
+
+static void
+forget_latch(int code, Datum arg)
+{
+	SQ_UNUSED(code);
+	SQ_UNUSED(arg);
+	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+	sq_shared->launcher_latch = NULL;
+	LWLockRelease(sq_shared->lock);
+}
+
+void
+streamq_launcher_main(Datum arg)
+{
+	SQ_UNUSED(arg);
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
+
+	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+	sq_shared->launcher_latch = MyLatch;
+	/* slots of workers that an earlier launcher has started */
+	for (int i = 0; i < SQ_MAX_WORKERS; i++)
+		if (sq_shared->workers[i].used && sq_shared->workers[i].pid == 0)
+			memset(&sq_shared->workers[i], 0, sizeof(SqWorkerSlot));
+	LWLockRelease(sq_shared->lock);
+	on_shmem_exit(forget_latch, (Datum) 0);
+	request_all_databases();
+
+	while (!ShutdownRequestPending)
+	{
+		long		nap;
+
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+		nap = schedule();
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 nap, PG_WAIT_EXTENSION);
+	}
+	proc_exit(0);
+}
