@@ -18,6 +18,7 @@ OBJS = $(WIN32RES) \
 	src/catalog/sourcedef.o \
 	src/progress/shared.o \
 	src/offset.o \
+	src/source/guard.o \
 	src/source/physical.o \
 	src/source/readplan.o \
 	src/source/since.o \
@@ -59,6 +60,12 @@ PGXS := $(shell $(PG_CONFIG) --pgxs)
 PG_CPPFLAGS = -I$(srcdir)/src -isystem $(shell $(PG_CONFIG) --includedir-server)
 EXTRA_CLEAN = output_iso results regression.diffs regression.out
 include $(PGXS)
+
+# PostgreSQL was configured for gcc; clang does not know all of its flags
+ifneq ($(findstring clang,$(CC)),)
+override CFLAGS := $(filter-out -fexcess-precision=standard -Wimplicit-fallthrough=3 \
+	-Wno-format-truncation -Wno-stringop-truncation,$(CFLAGS))
+endif
 
 # every object follows every header: small, and never stale
 $(OBJS): $(wildcard $(srcdir)/src/*.h $(srcdir)/src/*/*.h)

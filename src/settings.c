@@ -8,6 +8,7 @@
 #include <limits.h>
 
 #include "debug_point.h"
+#include "miscadmin.h"
 #include "utils/guc.h"
 
 #define POLL_INTERVAL_DEFAULT_MS	100
@@ -33,7 +34,9 @@ sq_settings_define(void)
 							"Number of background workers that run streaming queries.",
 							"They are taken from max_worker_processes.",
 							&sq_max_workers, MAX_WORKERS_DEFAULT, 1, MAX_WORKERS_LIMIT,
-							PGC_POSTMASTER, 0, NULL, NULL, NULL);
+							process_shared_preload_libraries_in_progress ?
+							PGC_POSTMASTER : PGC_SIGHUP,
+							0, NULL, NULL, NULL);
 	DefineCustomIntVariable("streamq.poll_interval",
 							"How often a waiting query looks for new rows.",
 							NULL,

@@ -4,6 +4,7 @@
  */
 #include "api/api.h"
 
+#include "access/relation.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -12,12 +13,14 @@
 #include "catalog/sourcedef.h"
 #include "commands/event_trigger.h"
 #include "progress/shared.h"
+#include "source/guard.h"
 #include "source/physical.h"
 #include "spi.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(streamq_on_table_rewrite);
 PG_FUNCTION_INFO_V1(streamq_on_sql_drop);
@@ -59,14 +62,22 @@ streamq_on_table_rewrite(PG_FUNCTION_ARGS)
 	PG_RETURN_NULL();
 }
 
-/* the relations that a command has dropped */
+/* something that a command has dropped */
+typedef struct Dropped
+{
+	Oid			relid;			/* a relation, or InvalidOid for a trigger */
+	AttrNumber	column;			/* a column of it, or 0 */
+} Dropped;
+
+/* the relations, columns and triggers that a command has dropped */
 static List *
-dropped_relations(void)
+dropped_objects(void)
 {
 	static SqSql sql = {
-		"SELECT objid FROM pg_catalog.pg_event_trigger_dropped_objects()"
-		" WHERE classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND objsubid = 0"
-		" AND object_type IN ('table', 'view', 'foreign table') AND NOT is_temporary",
+		"SELECT CASE WHEN object_type = 'trigger' THEN 0 ELSE objid END, objsubid"
+		" FROM pg_catalog.pg_event_trigger_dropped_objects()"
+		" WHERE object_type IN ('table', 'view', 'foreign table', 'table column', 'trigger')"
+		" AND NOT is_temporary ORDER BY objsubid, 1 DESC",
 		0, {0}, NULL
 	};
 	MemoryContext context = CurrentMemoryContext;
@@ -78,40 +89,93 @@ dropped_relations(void)
 	rows = sq_engine_query(&sql, NULL, NULL, NULL);
 	for (uint64 i = 0; i < rows; i++)
 	{
+		Dropped    *dropped = MemoryContextAlloc(context, sizeof(Dropped));
 		bool		isnull;
-		Oid			relid = DatumGetObjectId(sq_engine_value(i, 1, &isnull));
-		MemoryContext old = MemoryContextSwitchTo(context);
+		MemoryContext old;
 
-		result = lappend_oid(result, relid);
+		dropped->relid = DatumGetObjectId(sq_engine_value(i, 1, &isnull));
+		dropped->column = (AttrNumber) DatumGetInt32(sq_engine_value(i, 2, &isnull));
+		old = MemoryContextSwitchTo(context);
+		result = lappend(result, dropped);
 		MemoryContextSwitchTo(old);
 	}
 	sq_engine_end(&engine);
 	return result;
 }
 
+static void
+forget_relation(Oid relid)
+{
+	ListCell   *lc;
+
+	(void) sq_source_delete(relid);
+	foreach(lc, sq_query_names_using(relid))
+	{
+		SqQuery    *query = sq_query_load(lfirst(lc), true);
+
+		sq_shared_stop(query->query_id);
+		sq_api_forget_query(query->name);
+		ereport(NOTICE,
+				(errmsg("streaming query \"%s\" is forgotten", query->name)));
+	}
+}
+
+static void
+check_dropped_column(Oid relid, AttrNumber column)
+{
+	SqSource   *source = sq_source_load(relid);
+
+	if (source != NULL && source->event_time == column)
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot drop the event-time column of source \"%s\"",
+						get_rel_name(relid)),
+				 errhint("Use streamq.drop_source() first.")));
+}
+
+/* refuses to have dropped the trigger of a table that still is a source */
+static void
+check_dropped_trigger(void)
+{
+	ListCell   *lc;
+
+	foreach(lc, sq_source_all())
+	{
+		Relation	rel = try_relation_open(lfirst_oid(lc), AccessShareLock);
+
+		if (rel == NULL)
+			continue;
+		if (sq_source_guard(rel) == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+					 errmsg("cannot drop the trigger that protects source \"%s\" against UPDATE",
+							RelationGetRelationName(rel)),
+					 errhint("Use streamq.drop_source().")));
+		relation_close(rel, AccessShareLock);
+	}
+}
+
 /*
  * Forgets sources that have been dropped, and queries whose definition has been
- * dropped along with a table or by its owner.
+ * dropped along with a table or by its owner; refuses what would leave a source
+ * damaged.  Relations come before columns and triggers.
  */
 Datum
 streamq_on_sql_drop(PG_FUNCTION_ARGS)
 {
 	ListCell   *lc;
-	ListCell   *lc2;
 
 	check_called_as_event_trigger(fcinfo, "on_sql_drop");
-	foreach(lc, dropped_relations())
+	foreach(lc, dropped_objects())
 	{
-		(void) sq_source_delete(lfirst_oid(lc));
-		foreach(lc2, sq_query_names_using(lfirst_oid(lc)))
-		{
-			SqQuery    *query = sq_query_load(lfirst(lc2), true);
+		Dropped    *dropped = lfirst(lc);
 
-			sq_shared_stop(query->query_id);
-			sq_api_forget_query(query->name);
-			ereport(NOTICE,
-					(errmsg("streaming query \"%s\" is forgotten", query->name)));
-		}
+		if (!OidIsValid(dropped->relid))
+			check_dropped_trigger();
+		else if (dropped->column != 0)
+			check_dropped_column(dropped->relid, dropped->column);
+		else
+			forget_relation(dropped->relid);
 	}
 	PG_RETURN_NULL();
 }

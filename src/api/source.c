@@ -7,7 +7,7 @@
 
 #include "access/heapam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
+#include "access/relation.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -18,7 +18,7 @@
 #include "commands/trigger.h"
 #include "miscadmin.h"
 #include "offset.h"
-#include "parser/parse_func.h"
+#include "source/guard.h"
 #include "source/physical.h"
 #include "spi.h"
 #include "utils/acl.h"
@@ -39,6 +39,17 @@ qualified_name(Oid relid)
 {
 	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)),
 									  get_rel_name(relid));
+}
+
+/* opens a table with a lock that conflicts with itself and with writers */
+static Relation
+open_relation(Oid relid)
+{
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_TABLE),
+				 errmsg("relation with OID %u does not exist", relid)));
+	return relation_open(relid, ShareRowExclusiveLock);
 }
 
 /* refuses relations that cannot be a source; the caller has locked it */
@@ -124,21 +135,6 @@ create_trigger(Oid relid)
 								qualified_name(relid), name));
 }
 
-/* name of our trigger on the table itself, or NULL */
-static char *
-find_trigger(Relation rel)
-{
-	TriggerDesc *triggers = rel->trigdesc;
-	Oid			function = LookupFuncName(list_make2(makeString(SQ_SCHEMA),
-													 makeString("refuse_update")),
-										  0, NULL, false);
-
-	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
-		if (triggers->triggers[i].tgfoid == function && !triggers->triggers[i].tgisclone)
-			return pstrdup(triggers->triggers[i].tgname);
-	return NULL;
-}
-
 /*
  * Declares a table as a source.  The caller owns it and passes arguments that
  * the user has given; column and delay may be NULL.
@@ -149,12 +145,7 @@ sq_api_add_source(Oid relid, const char *column, Interval *delay)
 	Relation	rel;
 	SqSource	source = {relid, InvalidAttrNumber, delay};
 
-	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
-	/* conflicts with itself and with UPDATE, not with readers */
-	rel = table_open(relid, ShareRowExclusiveLock);
+	rel = open_relation(relid);
 	check_relation(rel);
 	if (!pg_class_ownercheck(relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
@@ -172,7 +163,7 @@ sq_api_add_source(Oid relid, const char *column, Interval *delay)
 				 errhint("Name the column with the argument \"event_time\".")));
 	if (delay != NULL)
 		check_delay(delay);
-	table_close(rel, NoLock);
+	relation_close(rel, NoLock);
 
 	create_trigger(relid);
 	sq_source_insert(&source);
@@ -207,12 +198,13 @@ streamq_drop_source(PG_FUNCTION_ARGS)
 	Oid			relid;
 	Relation	rel;
 	List	   *queries;
-	char	   *trigger;
+	const Trigger *trigger;
+	char	   *trigger_name;
 
 	if (PG_ARGISNULL(0))
 		sq_api_null_argument("source");
 	relid = PG_GETARG_OID(0);
-	rel = table_open(relid, ShareRowExclusiveLock);
+	rel = open_relation(relid);
 	if (sq_source_load(relid) == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
@@ -227,12 +219,13 @@ streamq_drop_source(PG_FUNCTION_ARGS)
 						RelationGetRelationName(rel)),
 				 errdetail("Streaming query \"%s\" reads it.", (char *) linitial(queries)),
 				 errhint("Use streamq.drop_query() first.")));
-	trigger = find_trigger(rel);
-	table_close(rel, NoLock);
-	if (trigger != NULL)
-		sq_execute_as_user(psprintf("DROP TRIGGER %s ON %s", quote_identifier(trigger),
-									qualified_name(relid)));
+	trigger = sq_source_guard(rel);
+	trigger_name = trigger ? pstrdup(trigger->tgname) : NULL;
+	relation_close(rel, NoLock);
 	sq_source_delete(relid);
+	if (trigger_name != NULL)
+		sq_execute_as_user(psprintf("DROP TRIGGER %s ON %s", quote_identifier(trigger_name),
+									qualified_name(relid)));
 	PG_RETURN_VOID();
 }
 

@@ -152,6 +152,7 @@ sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
 	backlog->context = context;
 	backlog->target = sq_offset_copy(target);
 	backlog->by_xid = by_xid;
+	backlog->untouched = true;
 	backlog->batch_id = checkpoint->batch_id;
 	sq_survey_init(&backlog->xids);
 	collect_relations(backlog, inputs);
@@ -367,7 +368,7 @@ sq_backlog_cut(SqBacklog *backlog, int nsources, int64 max_rows, Snapshot snapsh
 		cut->plan.relations[i].end = backlog->relations[i].position;
 	}
 
-	if (max_rows == 0 || (backlog->next_xid == 0 && backlog->rows <= max_rows))
+	if (max_rows == 0 || (backlog->untouched && backlog->rows <= max_rows))
 	{
 		cut_all(backlog, cut);
 		return cut;
@@ -397,7 +398,7 @@ sq_backlog_advance(SqBacklog *backlog, const SqCut *cut, int64 batch_id)
 		position->offset = sq_offset_copy(position->offset);
 	}
 	backlog->next_xid = cut->next_xid;
-	backlog->rows -= cut->rows;
+	backlog->untouched = false;
 	backlog->batch_id = batch_id;
 	MemoryContextSwitchTo(old);
 }

@@ -39,6 +39,7 @@ typedef struct SqBacklog
 	MemoryContext context;
 	SqOffset   *target;
 	bool		by_xid;
+	bool		untouched;		/* no batch has been cut from it */
 	int64		batch_id;		/* of the last batch when it was surveyed or cut */
 	SqBacklogRelation *relations;	/* sorted by relid */
 	int			nrelations;

@@ -21,7 +21,9 @@
 #include "debug_point.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
+#include "source/guard.h"
 #include "source/physical.h"
+#include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
@@ -72,6 +74,8 @@ sq_batch_inputs(const SqQuery *query, List *uses)
 			with_children |= use->with_children;
 		}
 		input->relations = sq_physical_relations(relid, with_children);
+		LockRelationOid(relid, AccessShareLock);
+		sq_source_check_guard(relid);
 		inputs = lappend(inputs, input);
 	}
 	return inputs;
@@ -124,8 +128,7 @@ plan_offsets(SqRunner *runner, const SqQuery *query, List *inputs,
 	const SqOffset *begun = limited ? unfinished_target(checkpoint) : NULL;
 	SqCut	   *cut;
 
-	if (runner->backlog != NULL &&
-		limited && !sq_backlog_is_finished(runner->backlog) &&
+	if (runner->backlog != NULL && limited &&
 		sq_backlog_is_current(runner->backlog, inputs, checkpoint->batch_id))
 	{
 		cut = sq_backlog_cut(runner->backlog, list_length(inputs),
@@ -251,6 +254,8 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 	sq_debug_point("before-commit");
 
 	sq_backlog_advance(runner->backlog, cut, commit->batch_id);
+	if (sq_backlog_is_finished(runner->backlog))
+		drop_backlog(runner);
 	return SQ_BATCH_DONE;
 }
 
@@ -274,7 +279,9 @@ sq_batch_execute(SqRunner *runner)
 	sq_debug_point("batch-start");
 
 	query = sq_query_load(runner->name, runner->background);
-	if (query == NULL || (runner->background && !query->active))
+	/* a query that has got another owner is for another worker */
+	if (query == NULL ||
+		(runner->background && (!query->active || query->owner != GetUserId())))
 	{
 		MemoryContextSwitchTo(old);
 		return SQ_BATCH_STOPPED;

@@ -30,6 +30,7 @@ static shmem_startup_hook_type previous_startup_hook = NULL;
 /* what this backend has to do when its transaction ends */
 static bool sync_at_commit = false;
 static bool stopped_tasks = false;
+static bool paused_databases = false;
 static bool callbacks_registered = false;
 
 static void
@@ -159,10 +160,36 @@ remove_stopped(void)
 			memset(&sq_shared->tasks[i], 0, sizeof(SqTask));
 }
 
+/* lets workers into the databases that this backend has paused */
+static void
+resume_databases(void)
+{
+	while (paused_databases)
+	{
+		Oid			dbid = InvalidOid;
+
+		LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+		for (int i = 0; i < sq_shared->ndatabases; i++)
+			if (sq_shared->databases[i].paused_by == MyProcPid)
+			{
+				dbid = sq_shared->databases[i].dbid;
+				sq_shared->databases[i] = sq_shared->databases[--sq_shared->ndatabases];
+				break;
+			}
+		LWLockRelease(sq_shared->lock);
+		if (OidIsValid(dbid))
+			sq_shared_request_sync(dbid, 0);
+		else
+			paused_databases = false;
+	}
+}
+
 static void
 end_of_transaction(XactEvent event, void *arg)
 {
 	SQ_UNUSED(arg);
+	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT)
+		resume_databases();
 	if (!sync_at_commit && !stopped_tasks)
 		return;
 	if (event == XACT_EVENT_PRE_PREPARE)
@@ -360,11 +387,10 @@ sq_shared_postpone(Oid dbid, Oid owner, TimestampTz due)
 /* ------------------------------------------------------------- pausing */
 
 /*
- * Makes all workers leave a database and keeps them out until
- * sq_shared_resume(), or this backend's end; returns when they have left.
- * False if that could not be noted.
+ * Makes all workers leave a database and keeps them out until the transaction
+ * ends; returns when they have left.  Then the database is looked at anew.
  */
-bool
+void
 sq_shared_pause(Oid dbid)
 {
 	bool		noted;
@@ -374,7 +400,8 @@ sq_shared_pause(Oid dbid)
 	noted = add_database(dbid, MyProcPid, 0);
 	LWLockRelease(sq_shared->lock);
 	if (!noted)
-		return false;
+		return;
+	paused_databases = true;
 
 	ConditionVariablePrepareToSleep(&sq_shared->changed);
 	for (;;)
@@ -399,21 +426,4 @@ sq_shared_pause(Oid dbid)
 		(void) ConditionVariableTimedSleep(&sq_shared->changed, 100, PG_WAIT_EXTENSION);
 	}
 	ConditionVariableCancelSleep();
-	return true;
-}
-
-/* Lets workers into a database again, and has its queries read anew. */
-void
-sq_shared_resume(Oid dbid)
-{
-	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < sq_shared->ndatabases; i++)
-		if (sq_shared->databases[i].dbid == dbid &&
-			sq_shared->databases[i].paused_by == MyProcPid)
-		{
-			sq_shared->databases[i] = sq_shared->databases[--sq_shared->ndatabases];
-			break;
-		}
-	LWLockRelease(sq_shared->lock);
-	sq_shared_request_sync(dbid, 0);
 }

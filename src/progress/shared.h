@@ -85,7 +85,6 @@ extern void sq_shared_sync_end(Oid dbid);
 extern void sq_shared_postpone(Oid dbid, Oid owner, TimestampTz due);
 
 /* for those who need a database without workers */
-extern bool sq_shared_pause(Oid dbid);
-extern void sq_shared_resume(Oid dbid);
+extern void sq_shared_pause(Oid dbid);
 
 #endif							/* SQ_SHARED_H */

@@ -1,7 +1,7 @@
 /*
  * physical.c
- *		The physical relations of a source: the table itself, its inheritance
- *		children, the leaves of a partitioned table.
+ *		The physical relations of a source: the table itself, or the leaves of a
+ *		partitioned table.
  *
  * Offsets are kept for each of them, so that a partition attached with rows in
  * it is read once, whole.
@@ -30,6 +30,13 @@ sq_physical_relations(Oid source, bool with_children)
 		all = find_all_inheritors(source, AccessShareLock, NULL);
 	else
 		all = list_make1_oid(source);
+
+	if (list_length(all) > 1 && get_rel_relkind(source) == RELKIND_RELATION)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("source \"%s\" has inheritance children", get_rel_name(source)),
+				 errdetail("UPDATE on the children could not be refused."),
+				 errhint("Use declarative partitioning, or read FROM ONLY.")));
 
 	foreach(lc, all)
 	{

@@ -101,6 +101,14 @@ database_exists(Oid dbid)
 	return result;
 }
 
+/* forgets the tasks of a database that is gone */
+static void
+forget_database(Oid dbid)
+{
+	sq_shared_sync_begin(dbid);
+	sq_shared_sync_end(dbid);
+}
+
 /*
  * A worker has ended without getting into its database: that is gone, or
  * something keeps the owner out.  Its tasks wait, and the list is read again.
@@ -112,8 +120,7 @@ handle_failed_start(const SqWorkerSlot *slot)
 
 	if (!database_exists(slot->dbid))
 	{
-		sq_shared_sync_begin(slot->dbid);
-		sq_shared_sync_end(slot->dbid);
+		forget_database(slot->dbid);
 		return;
 	}
 	if (OidIsValid(slot->owner))
@@ -163,6 +170,14 @@ free_slot(bool scout)
 	return scout || used < limit ? result : -1;
 }
 
+static void
+release_slot(int slot)
+{
+	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+	memset(&sq_shared->workers[slot], 0, sizeof(SqWorkerSlot));
+	LWLockRelease(sq_shared->lock);
+}
+
 /* starts a worker in a slot that has been reserved */
 static bool
 start_worker(int slot)
@@ -188,9 +203,7 @@ start_worker(int slot)
 	if (!done)
 	{
 		started[slot].handle = NULL;
-		LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
-		memset(&sq_shared->workers[slot], 0, sizeof(SqWorkerSlot));
-		LWLockRelease(sq_shared->lock);
+		release_slot(slot);
 	}
 	return done;
 }
@@ -339,7 +352,12 @@ schedule(void)
 	{
 		Oid			dbid = sq_shared->workers[slot].dbid;
 
-		if (!start_worker(slot))
+		if (!database_exists(dbid))
+		{
+			forget_database(dbid);
+			release_slot(slot);
+		}
+		else if (!start_worker(slot))
 		{
 			/* all of max_worker_processes in use */
 			sq_shared_request_sync(dbid, now + NAP_MAX_MS * INT64CONST(1000));

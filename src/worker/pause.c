@@ -4,8 +4,8 @@
  *
  * DROP DATABASE and its kin fail while somebody is connected to the database;
  * DROP EXTENSION streamq would wait for running batches.  A ProcessUtility hook
- * makes the workers leave the database before such a command, and has them come
- * back after it.  Installed only when the library is preloaded: only then are
+ * makes the workers leave the database before such a command; they come back when
+ * its transaction has ended.  Installed only when the library is preloaded: only then are
  * there workers.
  */
 #include "worker/pause.h"
@@ -90,10 +90,17 @@ database_to_pause(const Node *parsetree)
 }
 
 static void
-run_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
-			ProcessUtilityContext context, ParamListInfo params,
-			QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
+pause_before_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
+					 ProcessUtilityContext context, ParamListInfo params,
+					 QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
 {
+	Oid			dbid = InvalidOid;
+
+	if (sq_shared_available() && IsTransactionState())
+		dbid = database_to_pause(pstmt->utilityStmt);
+	if (OidIsValid(dbid))
+		sq_shared_pause(dbid);
+
 	if (previous_utility_hook)
 		previous_utility_hook(pstmt, queryString, readOnlyTree, context, params,
 							  queryEnv, dest, qc);
@@ -102,39 +109,9 @@ run_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 								queryEnv, dest, qc);
 }
 
-static void
-pause_around_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
-					 ProcessUtilityContext context, ParamListInfo params,
-					 QueryEnvironment *queryEnv, DestReceiver *dest, QueryCompletion *qc)
-{
-	volatile Oid dbid = InvalidOid;
-
-	if (sq_shared_available() && IsTransactionState())
-		dbid = database_to_pause(pstmt->utilityStmt);
-	if (!OidIsValid(dbid) || !sq_shared_pause(dbid))
-	{
-		run_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-		return;
-	}
-
-	PG_TRY();
-	{
-		run_utility(pstmt, queryString, readOnlyTree, context, params, queryEnv, dest, qc);
-	}
-	PG_FINALLY();
-	{
-		/*
-		 * A worker that comes back before DROP EXTENSION has committed waits for
-		 * it, briefly, and finds nothing to do.
-		 */
-		sq_shared_resume(dbid);
-	}
-	PG_END_TRY();
-}
-
 void
 sq_pause_install(void)
 {
 	previous_utility_hook = ProcessUtility_hook;
-	ProcessUtility_hook = pause_around_utility;
+	ProcessUtility_hook = pause_before_utility;
 }

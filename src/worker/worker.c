@@ -47,7 +47,7 @@
 #include "utils/syscache.h"
 #include "utils/wait_event.h"
 
-#define SLICE_MS			500		/* when others wait for a worker */
+#define SLICE_MS			500		/* then others get their turn, streamq.run() too */
 #define IDLE_EXIT_MS		5000	/* without any task to serve */
 #define RETRY_DELAY_FIRST_MS 100
 #define MAX_FAILURES_COUNTED 8
@@ -314,21 +314,6 @@ may_go_on(int32 query_id)
 	return result;
 }
 
-/* true if a task is due and nobody runs it */
-static bool
-somebody_waits(TimestampTz now)
-{
-	bool		result = false;
-
-	LWLockAcquire(sq_shared->lock, LW_SHARED);
-	for (int i = 0; i < sq_shared->ntasks && !result; i++)
-		result = OidIsValid(sq_shared->tasks[i].dbid) &&
-			!sq_shared->tasks[i].running &&
-			sq_shared->tasks[i].stopper_pid == 0 && sq_shared->tasks[i].due <= now;
-	LWLockRelease(sq_shared->lock);
-	return result;
-}
-
 /* the next tick of a trigger interval on the grid of its multiples */
 static TimestampTz
 next_tick(TimestampTz began, int64 interval)
@@ -388,7 +373,7 @@ run_slice(const SqTask *task, SqRunner *runner, volatile bool *locked)
 			due = now;
 		if (!may_go_on(task->query_id))
 			break;
-		if (now - began > SLICE_MS * INT64CONST(1000) && somebody_waits(now))
+		if (now - began > SLICE_MS * INT64CONST(1000))
 			break;
 		batch_began = now;
 		CHECK_FOR_INTERRUPTS();
