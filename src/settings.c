@@ -51,29 +51,49 @@ sq_settings_define(void)
 	MarkGUCPrefixReserved("streamq");
 }
 
-static void
-set_local(const char *name, const char *value)
+/* what the result of a SELECT can depend on */
+static const char *const pinned_settings[] = {
+	"array_nulls", "bytea_output", "DateStyle", "default_text_search_config",
+	"extra_float_digits", "IntervalStyle", "lc_monetary", "lc_numeric", "lc_time",
+	"search_path", "TimeZone", "timezone_abbreviations", "xmlbinary", "xmloption",
+};
+
+/*
+ * The settings in force now, as a list of "name=value", to be stored with a
+ * query.
+ */
+List *
+sq_settings_capture(void)
 {
-	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
+	List	   *settings = NIL;
+
+	for (size_t i = 0; i < lengthof(pinned_settings); i++)
+		settings = lappend(settings, psprintf("%s=%s", pinned_settings[i],
+											  GetConfigOption(pinned_settings[i], false, false)));
+	return settings;
 }
 
 /*
- * Puts a query's own settings in force, until sq_settings_pop() with the level
- * returned.  What a SELECT means depends on search_path (in the functions that
- * it calls) and TimeZone; the rest fixes how constants look when statements
- * are shown.
+ * Puts a query's settings in force, until sq_settings_pop() with the level
+ * returned: whoever runs it, and whatever he has set, gets the same result.
  */
 int
-sq_settings_push(const char *search_path, const char *time_zone)
+sq_settings_push(List *settings)
 {
 	int			nest_level = NewGUCNestLevel();
+	ListCell   *lc;
 
-	set_local("search_path", search_path);
-	set_local("TimeZone", time_zone);
-	set_local("DateStyle", "ISO, YMD");
-	set_local("IntervalStyle", "postgres");
-	set_local("extra_float_digits", "3");
+	foreach(lc, settings)
+	{
+		char	   *name = pstrdup(lfirst(lc));
+		char	   *value = strchr(name, '=');
+
+		if (value == NULL)
+			elog(ERROR, "invalid setting \"%s\"", name);
+		*value++ = '\0';
+		(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION,
+								 GUC_ACTION_SAVE, true, 0, false);
+	}
 	return nest_level;
 }
 

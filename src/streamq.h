@@ -10,6 +10,8 @@
 
 #include "postgres.h"
 
+#include "nodes/pg_list.h"
+
 #define SQ_SCHEMA "streamq"
 #define SQ_QUERY_SCHEMA "streamq_query"
 
@@ -23,7 +25,8 @@ extern int	sq_retry_delay_max_ms;
 extern int	sq_max_retries;
 
 extern void sq_settings_define(void);
-extern int	sq_settings_push(const char *search_path, const char *time_zone);
+extern List *sq_settings_capture(void);
+extern int	sq_settings_push(List *settings);
 extern void sq_settings_pop(int nest_level);
 
 #endif							/* STREAMQ_H */

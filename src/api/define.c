@@ -370,8 +370,7 @@ streamq_create_query(PG_FUNCTION_ARGS)
 	sq_accept_stateless(expanded, query->output_mode);
 
 	query->owner = GetUserId();
-	query->search_path = pstrdup(GetConfigOption("search_path", false, false));
-	query->time_zone = pstrdup(GetConfigOption("TimeZone", false, false));
+	query->settings = sq_settings_capture();
 	query->cluster = GetSystemIdentifier();
 	query->definition = store_definition(query->name, select);
 

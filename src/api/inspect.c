@@ -46,7 +46,7 @@ streamq_explain(PG_FUNCTION_ARGS)
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	sq_runner_become_owner(query, &identity);
-	nest_level = sq_settings_push(query->search_path, query->time_zone);
+	nest_level = sq_settings_push(query->settings);
 	insert = sq_emit_show(sq_emit_insert(query));
 	sq_settings_pop(nest_level);
 	sq_runner_become_self(&identity);

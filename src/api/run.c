@@ -4,7 +4,7 @@
  *
  * Each batch is a transaction of its own, so this is a procedure that commits,
  * and it cannot run in a transaction block.  It holds the query's lock for the
- * session meanwhile, and gives it back however it ends.
+ * session meanwhile; an abort gives it back, too.
  *
  * A batch acts as the query's owner.  When that is somebody else than the
  * caller, the identity is given back before each commit, so nothing may be left
@@ -39,13 +39,14 @@ check_not_in_transaction(FunctionCallInfo fcinfo)
 {
 	CallContext *context = (CallContext *) fcinfo->context;
 
-	if (context != NULL && IsA(context, CallContext) && !context->atomic)
+	if (context != NULL && IsA(context, CallContext) && !context->atomic &&
+		!IsSubTransaction())
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_ACTIVE_SQL_TRANSACTION),
 			 errmsg("streamq.run() cannot run inside a transaction block"),
 			 errdetail("Each batch is committed in a transaction of its own."),
-			 errhint("Call it outside of BEGIN ... COMMIT, and not from a function.")));
+			 errhint("Call it outside of BEGIN ... COMMIT, and not from a function or a block with EXCEPTION.")));
 }
 
 /* what is committed now */
@@ -177,7 +178,7 @@ streamq_run(PG_FUNCTION_ARGS)
 	check_not_in_transaction(fcinfo);
 	query = sq_query_load_owned(sq_api_name_argument(fcinfo));
 	query_id = query->query_id;
-	runner = sq_runner_create(query->name, false, TopMemoryContext);
+	runner = sq_runner_create(query->name, query_id, false, TopMemoryContext);
 
 	(void) sq_query_lock(query_id, true, true);
 	PG_TRY();
@@ -188,9 +189,10 @@ streamq_run(PG_FUNCTION_ARGS)
 	}
 	PG_FINALLY();
 	{
-		sq_query_unlock(query_id);
 		sq_runner_destroy(runner);
 	}
 	PG_END_TRY();
+	/* after an error, the abort gives it back */
+	sq_query_unlock(query_id);
 	return make_result(fcinfo, &result);
 }

@@ -260,6 +260,19 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 }
 
 /*
+ * True if the runner is still to run the query: it is not another one of the
+ * same name, and if it is run in the background, not stopped, nor given to
+ * another owner, whom another worker serves.
+ */
+static bool
+may_run(const SqRunner *runner, const SqQuery *query)
+{
+	if (query == NULL || query->query_id != runner->query_id)
+		return false;
+	return !runner->background || (query->active && query->owner == GetUserId());
+}
+
+/*
  * Executes the next batch of a query, up to the commit.
  */
 SqBatchOutcome
@@ -279,9 +292,7 @@ sq_batch_execute(SqRunner *runner)
 	sq_debug_point("batch-start");
 
 	query = sq_query_load(runner->name, runner->background);
-	/* a query that has got another owner is for another worker */
-	if (query == NULL ||
-		(runner->background && (!query->active || query->owner != GetUserId())))
+	if (!may_run(runner, query))
 	{
 		MemoryContextSwitchTo(old);
 		return SQ_BATCH_STOPPED;
@@ -295,7 +306,7 @@ sq_batch_execute(SqRunner *runner)
 		outcome = SQ_BATCH_IDLE;
 	else
 	{
-		nest_level = sq_settings_push(query->search_path, query->time_zone);
+		nest_level = sq_settings_push(query->settings);
 		outcome = execute_batch(runner, query, newest, &commit);
 		sq_settings_pop(nest_level);
 	}

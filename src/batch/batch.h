@@ -20,6 +20,7 @@ typedef enum SqBatchOutcome
 typedef struct SqRunner
 {
 	char	   *name;
+	int32		query_id;
 	bool		background;		/* only while the query is active */
 	SqOffset   *goal;			/* read up to here; NULL: what is there */
 	MemoryContext context;		/* lives as long as the runner */

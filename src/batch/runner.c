@@ -10,7 +10,8 @@
 #include "utils/memutils.h"
 
 SqRunner *
-sq_runner_create(const char *name, bool background, MemoryContext parent)
+sq_runner_create(const char *name, int32 query_id, bool background,
+				 MemoryContext parent)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "streamq runner",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -18,6 +19,7 @@ sq_runner_create(const char *name, bool background, MemoryContext parent)
 
 	runner->context = context;
 	runner->name = MemoryContextStrdup(context, name);
+	runner->query_id = query_id;
 	runner->background = background;
 	runner->batch_context = AllocSetContextCreate(context, "streamq batch",
 												  ALLOCSET_DEFAULT_SIZES);

@@ -14,7 +14,8 @@ typedef struct SqIdentity
 	int			sec_context;
 } SqIdentity;
 
-extern SqRunner *sq_runner_create(const char *name, bool background, MemoryContext parent);
+extern SqRunner *sq_runner_create(const char *name, int32 query_id,
+								 bool background, MemoryContext parent);
 extern void sq_runner_forget(SqRunner *runner);
 extern void sq_runner_destroy(SqRunner *runner);
 extern void sq_runner_begin(void);

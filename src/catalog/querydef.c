@@ -30,7 +30,7 @@
 
 #define QUERY_COLUMNS \
 	"name, query_id, definition, sink, sources, output_mode, starting_position, " \
-	"max_rows_per_batch, search_path, time_zone, cluster, active, " \
+	"max_rows_per_batch, settings, cluster, active, " \
 	"trigger_interval, failed, retries, last_error"
 
 /* owner of a relation, or InvalidOid */
@@ -71,6 +71,35 @@ oid_list(Datum array)
 	return result;
 }
 
+static List *
+text_list(Datum array)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n;
+	List	   *result = NIL;
+
+	deconstruct_array(DatumGetArrayTypeP(array), TEXTOID, -1, false, TYPALIGN_INT,
+					  &elements, &nulls, &n);
+	for (int i = 0; i < n; i++)
+		result = lappend(result, TextDatumGetCString(elements[i]));
+	return result;
+}
+
+static Datum
+text_array(List *strings)
+{
+	Datum	   *elements = palloc(sizeof(Datum) * (list_length(strings) + 1));
+	ListCell   *lc;
+	int			n = 0;
+
+	foreach(lc, strings)
+	{
+		elements[n++] = CStringGetTextDatum(lfirst(lc));
+	}
+	return PointerGetDatum(construct_array(elements, n, TEXTOID, -1, false, TYPALIGN_INT));
+}
+
 /* the query in row 0 of the last result, in the context given */
 static SqQuery *
 read_query(MemoryContext context)
@@ -90,16 +119,15 @@ read_query(MemoryContext context)
 	query->starting_position = text_column(7, context);
 	value = sq_engine_value(0, 8, &isnull);
 	query->max_rows_per_batch = isnull ? 0 : DatumGetInt64(value);
-	query->search_path = text_column(9, context);
-	query->time_zone = text_column(10, context);
-	query->cluster = (uint64) DatumGetInt64(sq_engine_value(0, 11, &isnull));
-	query->active = DatumGetBool(sq_engine_value(0, 12, &isnull));
-	value = sq_engine_value(0, 13, &isnull);
+	query->settings = text_list(sq_engine_value(0, 9, &isnull));
+	query->cluster = (uint64) DatumGetInt64(sq_engine_value(0, 10, &isnull));
+	query->active = DatumGetBool(sq_engine_value(0, 11, &isnull));
+	value = sq_engine_value(0, 12, &isnull);
 	if (!isnull)
 		query->trigger_interval = DatumGetIntervalP(datumCopy(value, false, sizeof(Interval)));
-	query->failed = DatumGetBool(sq_engine_value(0, 14, &isnull));
-	query->retries = DatumGetInt32(sq_engine_value(0, 15, &isnull));
-	query->last_error = text_column(16, context);
+	query->failed = DatumGetBool(sq_engine_value(0, 13, &isnull));
+	query->retries = DatumGetInt32(sq_engine_value(0, 14, &isnull));
+	query->last_error = text_column(15, context);
 	MemoryContextSwitchTo(old);
 	return query;
 }
@@ -207,13 +235,13 @@ sq_query_insert(SqQuery *query)
 {
 	static SqSql sql = {
 		"INSERT INTO streamq.queries (name, definition, sink, sources, output_mode,"
-		" starting_position, max_rows_per_batch, search_path, time_zone, cluster)"
-		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING query_id",
-		10, {TEXTOID, REGCLASSOID, REGCLASSOID, REGCLASSARRAYOID, TEXTOID,
-			TEXTOID, INT8OID, TEXTOID, TEXTOID, INT8OID}, NULL
+		" starting_position, max_rows_per_batch, settings, cluster)"
+		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING query_id",
+		9, {TEXTOID, REGCLASSOID, REGCLASSOID, REGCLASSARRAYOID, TEXTOID,
+			TEXTOID, INT8OID, TEXTARRAYOID, INT8OID}, NULL
 	};
-	Datum		values[10];
-	char		nulls[10];
+	Datum		values[9];
+	char		nulls[9];
 	bool		isnull;
 	SqEngine	engine;
 
@@ -227,9 +255,8 @@ sq_query_insert(SqQuery *query)
 	values[6] = Int64GetDatum(query->max_rows_per_batch);
 	if (query->max_rows_per_batch == 0)
 		nulls[6] = 'n';
-	values[7] = CStringGetTextDatum(query->search_path);
-	values[8] = CStringGetTextDatum(query->time_zone);
-	values[9] = Int64GetDatum((int64) query->cluster);
+	values[7] = text_array(query->settings);
+	values[8] = Int64GetDatum((int64) query->cluster);
 	sq_engine_begin(&engine);
 	sq_engine_exec(&sql, values, nulls);
 	query->query_id = DatumGetInt32(sq_engine_value(0, 1, &isnull));

@@ -20,8 +20,7 @@ typedef struct SqQuery
 	char	   *output_mode;
 	char	   *starting_position;
 	int64		max_rows_per_batch; /* 0: no limit */
-	char	   *search_path;
-	char	   *time_zone;
+	List	   *settings;		/* strings "name=value" */
 	uint64		cluster;		/* system identifier that the checkpoint
 								 * belongs to */
 	bool		active;

@@ -165,8 +165,9 @@ begin_transaction(void)
 {
 	SetCurrentStatementStartTimestamp();
 	StartTransactionCommand();
-	if (session_is_handed_over())
-		SetUserIdAndSecContext(my_scope.owner, SECURITY_LOCAL_USERID_CHANGE);
+	/* also undoes what a function of the owner's may have set in the session */
+	SetUserIdAndSecContext(my_scope.owner, session_is_handed_over() ?
+						   SECURITY_LOCAL_USERID_CHANGE : 0);
 }
 
 static void
@@ -195,7 +196,8 @@ runner_for(const SqTask *task)
 	old = MemoryContextSwitchTo(TopMemoryContext);
 	entry = palloc(sizeof(ServedTask));
 	entry->query_id = task->query_id;
-	entry->runner = sq_runner_create(task->name, true, TopMemoryContext);
+	entry->runner = sq_runner_create(task->name, task->query_id, true,
+									 TopMemoryContext);
 	served = lappend(served, entry);
 	MemoryContextSwitchTo(old);
 	return entry->runner;
