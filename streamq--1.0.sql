@@ -39,7 +39,8 @@ CREATE TABLE streamq.queries (
 	starting_position text NOT NULL CHECK (starting_position IN ('earliest', 'latest')),
 	max_rows_per_batch bigint CHECK (max_rows_per_batch > 0),
 	settings text[] NOT NULL,
-	cluster bigint NOT NULL,
+	checkpoint_cluster bigint NOT NULL,
+	checkpoint_definition oid NOT NULL,
 	active boolean NOT NULL DEFAULT false,
 	trigger_interval interval,
 	failed boolean NOT NULL DEFAULT false,
@@ -49,7 +50,8 @@ CREATE TABLE streamq.queries (
 COMMENT ON TABLE streamq.queries IS 'the streaming queries; each belongs to the owner of its definition';
 COMMENT ON COLUMN streamq.queries.definition IS 'the view in schema streamq_query that holds the SELECT';
 COMMENT ON COLUMN streamq.queries.settings IS 'settings that its result depends on (search_path, TimeZone and others), as they were when it was created; in force when it runs';
-COMMENT ON COLUMN streamq.queries.cluster IS 'system identifier of the cluster that the checkpoint belongs to';
+COMMENT ON COLUMN streamq.queries.checkpoint_cluster IS 'system identifier of the cluster that the checkpoint belongs to';
+COMMENT ON COLUMN streamq.queries.checkpoint_definition IS 'OID of the definition that the checkpoint belongs to; differs from it after a dump and restore';
 COMMENT ON COLUMN streamq.queries.active IS 'true from start() to stop(): workers run it';
 COMMENT ON COLUMN streamq.queries.retries IS 'failures since the last batch that went well';
 

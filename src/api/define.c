@@ -6,7 +6,6 @@
 
 #include "access/xact.h"
 #include "access/table.h"
-#include "access/xlog.h"
 #include "batch/statement.h"
 #include "catalog/checkpoint.h"
 #include "catalog/dependency.h"
@@ -30,6 +29,7 @@
 #include "source/physical.h"
 #include "source/readplan.h"
 #include "spi.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -153,6 +153,23 @@ named_sources(ArrayType *array, List *tables)
 		result = list_append_unique_oid(result, relid);
 	}
 	return result;
+}
+
+/* keeps streamq.drop_source() away, which locks against writers */
+static void
+lock_sources(List *sources)
+{
+	ListCell   *lc;
+
+	foreach(lc, sources)
+	{
+		LockRelationOid(lfirst_oid(lc), RowExclusiveLock);
+		if (sq_source_load(lfirst_oid(lc)) == NULL)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("source \"%s\" has been dropped meanwhile",
+							get_rel_name(lfirst_oid(lc)))));
+	}
 }
 
 /* which of the tables that the query reads are streams */
@@ -365,13 +382,13 @@ streamq_create_query(PG_FUNCTION_ARGS)
 	select = analyse_select(query_text);
 	query->sources = choose_sources(sq_streams_tables(select),
 									PG_ARGISNULL(4) ? NULL : PG_GETARG_ARRAYTYPE_P(4));
+	lock_sources(query->sources);
 	expanded = copyObject(select);
 	(void) sq_streams_expand(expanded, query->sources);
 	sq_accept_stateless(expanded, query->output_mode);
 
 	query->owner = GetUserId();
 	query->settings = sq_settings_capture();
-	query->cluster = GetSystemIdentifier();
 	query->definition = store_definition(query->name, select);
 
 	query->sink = sq_sink_find(sink, query->name);

@@ -28,16 +28,20 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 
-/* a checkpoint counts transactions of the cluster in which it was made */
+/*
+ * A checkpoint counts the transactions of the cluster in which it was made, for
+ * the relations that were there.
+ */
 static void
-check_cluster(const SqQuery *query)
+check_checkpoint(const SqQuery *query)
 {
-	if (query->cluster != GetSystemIdentifier())
+	if (query->checkpoint_cluster != GetSystemIdentifier() ||
+		query->checkpoint_definition != query->definition)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("the checkpoint of streaming query \"%s\" belongs to another cluster",
+				 errmsg("the checkpoint of streaming query \"%s\" belongs to another database",
 						query->name),
-				 errdetail("Its offsets count the transactions of the cluster in which it ran."),
+				 errdetail("The query has been restored from a dump; its offsets count the transactions of the cluster in which it ran."),
 				 errhint("Use streamq.reset() to begin anew, from \"earliest\" with an empty sink, or from \"latest\".")));
 }
 
@@ -297,7 +301,7 @@ sq_batch_execute(SqRunner *runner)
 		MemoryContextSwitchTo(old);
 		return SQ_BATCH_STOPPED;
 	}
-	check_cluster(query);
+	check_checkpoint(query);
 	runner->had_failures = query->retries > 0;
 
 	PushActiveSnapshot(GetTransactionSnapshot());

@@ -30,8 +30,8 @@
 
 #define QUERY_COLUMNS \
 	"name, query_id, definition, sink, sources, output_mode, starting_position, " \
-	"max_rows_per_batch, settings, cluster, active, " \
-	"trigger_interval, failed, retries, last_error"
+	"max_rows_per_batch, settings, checkpoint_cluster, active, " \
+	"trigger_interval, failed, retries, last_error, checkpoint_definition"
 
 /* owner of a relation, or InvalidOid */
 static Oid
@@ -120,7 +120,7 @@ read_query(MemoryContext context)
 	value = sq_engine_value(0, 8, &isnull);
 	query->max_rows_per_batch = isnull ? 0 : DatumGetInt64(value);
 	query->settings = text_list(sq_engine_value(0, 9, &isnull));
-	query->cluster = (uint64) DatumGetInt64(sq_engine_value(0, 10, &isnull));
+	query->checkpoint_cluster = (uint64) DatumGetInt64(sq_engine_value(0, 10, &isnull));
 	query->active = DatumGetBool(sq_engine_value(0, 11, &isnull));
 	value = sq_engine_value(0, 12, &isnull);
 	if (!isnull)
@@ -128,6 +128,7 @@ read_query(MemoryContext context)
 	query->failed = DatumGetBool(sq_engine_value(0, 13, &isnull));
 	query->retries = DatumGetInt32(sq_engine_value(0, 14, &isnull));
 	query->last_error = text_column(15, context);
+	query->checkpoint_definition = DatumGetObjectId(sq_engine_value(0, 16, &isnull));
 	MemoryContextSwitchTo(old);
 	return query;
 }
@@ -235,8 +236,9 @@ sq_query_insert(SqQuery *query)
 {
 	static SqSql sql = {
 		"INSERT INTO streamq.queries (name, definition, sink, sources, output_mode,"
-		" starting_position, max_rows_per_batch, settings, cluster)"
-		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) RETURNING query_id",
+		" starting_position, max_rows_per_batch, settings, checkpoint_cluster,"
+		" checkpoint_definition)"
+		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $2) RETURNING query_id",
 		9, {TEXTOID, REGCLASSOID, REGCLASSOID, REGCLASSARRAYOID, TEXTOID,
 			TEXTOID, INT8OID, TEXTARRAYOID, INT8OID}, NULL
 	};
@@ -256,7 +258,7 @@ sq_query_insert(SqQuery *query)
 	if (query->max_rows_per_batch == 0)
 		nulls[6] = 'n';
 	values[7] = text_array(query->settings);
-	values[8] = Int64GetDatum((int64) query->cluster);
+	values[8] = Int64GetDatum((int64) GetSystemIdentifier());
 	sq_engine_begin(&engine);
 	sq_engine_exec(&sql, values, nulls);
 	query->query_id = DatumGetInt32(sq_engine_value(0, 1, &isnull));
@@ -311,12 +313,13 @@ sq_query_set_stopped(const char *name)
 	update_query(&sql, &value, NULL);
 }
 
-/* Makes the checkpoint belong to this cluster, from the position given. */
+/* Makes the checkpoint belong to what is here, from the position given. */
 void
 sq_query_set_fresh(const char *name, const char *starting_position)
 {
 	static SqSql sql = {
-		"UPDATE streamq.queries SET starting_position = $2, cluster = $3,"
+		"UPDATE streamq.queries SET starting_position = $2,"
+		" checkpoint_cluster = $3, checkpoint_definition = definition,"
 		" active = false, failed = false, retries = 0, last_error = NULL"
 		" WHERE name = $1",
 		3, {TEXTOID, TEXTOID, INT8OID}, NULL

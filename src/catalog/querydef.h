@@ -21,8 +21,8 @@ typedef struct SqQuery
 	char	   *starting_position;
 	int64		max_rows_per_batch; /* 0: no limit */
 	List	   *settings;		/* strings "name=value" */
-	uint64		cluster;		/* system identifier that the checkpoint
-								 * belongs to */
+	uint64		checkpoint_cluster; /* what the checkpoint belongs to */
+	Oid			checkpoint_definition;
 	bool		active;
 	Interval   *trigger_interval;	/* NULL if never started */
 	bool		failed;
