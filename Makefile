@@ -33,6 +33,8 @@ OBJS = $(WIN32RES) \
 	src/batch/statement.o \
 	src/batch/watermark.o \
 	src/worker/launcher.o \
+	src/worker/session.o \
+	src/worker/slice.o \
 	src/worker/worker.o \
 	src/worker/pause.o \
 	src/api/control.o \

@@ -98,8 +98,8 @@ CREATE TABLE streamq.commits (
 );
 COMMENT ON TABLE streamq.commits IS 'checkpoint: the commit record of each recent batch, with its figures';
 COMMENT ON COLUMN streamq.commits.duration_ms IS 'from the start of the batch to its commit record';
-COMMENT ON COLUMN streamq.commits.planning_ms IS 'thereof: finding out what is new and planning the statements';
-COMMENT ON COLUMN streamq.commits.execution_ms IS 'thereof: running the statements';
+COMMENT ON COLUMN streamq.commits.planning_ms IS 'thereof: finding out what is new';
+COMMENT ON COLUMN streamq.commits.execution_ms IS 'thereof: planning and running the statements';
 COMMENT ON COLUMN streamq.commits.watermark IS 'watermark after the batch, in force in the next one';
 COMMENT ON COLUMN streamq.commits.max_event_time IS 'greatest event time among the rows of the batch';
 COMMENT ON COLUMN streamq.commits.source_max_event_time IS 'greatest event time so far, one element for each of queries.sources';

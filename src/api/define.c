@@ -427,9 +427,10 @@ streamq_drop_query(PG_FUNCTION_ARGS)
 	bool		drop_sink = !PG_ARGISNULL(1) && PG_GETARG_BOOL(1);
 	SqQuery    *query = sq_query_load_owned(name);
 	ObjectAddress view;
+	SqQueryLock lock;
 
 	sq_shared_stop(query->query_id);
-	(void) sq_query_lock(query->query_id, false, true);
+	(void) sq_query_lock(query->query_id, false, true, &lock);
 
 	sq_api_forget_query(name);
 	ObjectAddressSet(view, RelationRelationId, query->definition);
@@ -451,8 +452,9 @@ streamq_reset(PG_FUNCTION_ARGS)
 	char	   *name = sq_api_name_argument(fcinfo);
 	char	   *position = sq_api_starting_position(fcinfo, 1);
 	SqQuery    *query = sq_query_load_owned(name);
+	SqQueryLock lock;
 
-	if (query->active || !sq_query_lock(query->query_id, false, false))
+	if (query->active || !sq_query_lock(query->query_id, false, false, &lock))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot reset streaming query \"%s\" while it is running", name),

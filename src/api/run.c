@@ -4,7 +4,7 @@
  *
  * Each batch is a transaction of its own, so this is a procedure that commits,
  * and it cannot run in a transaction block.  It holds the query's lock for the
- * session meanwhile; an abort gives it back, too.
+ * session meanwhile, and gives it back however it ends.
  *
  * A batch acts as the query's owner.  When that is somebody else than the
  * caller, the identity is given back before each commit, so nothing may be left
@@ -92,7 +92,7 @@ is_serialization_failure(void)
  * so that SPI_rollback() finds the procedure's own level.
  */
 static SqBatchOutcome
-run_batch_retrying(SqRunner *runner, int32 query_id)
+run_batch_retrying(SqRunner *runner)
 {
 	volatile int tries = 0;
 
@@ -115,10 +115,8 @@ run_batch_retrying(SqRunner *runner, int32 query_id)
 				SPI_finish();
 			while (ActiveSnapshotSet())
 				PopActiveSnapshot();
-			/* gives back the query's lock, so somebody may come between */
 			SPI_rollback();
 			sq_runner_forget(runner);
-			(void) sq_query_lock(query_id, true, true);
 			failed = true;
 		}
 		PG_END_TRY();
@@ -130,13 +128,13 @@ run_batch_retrying(SqRunner *runner, int32 query_id)
 
 /* all batches; the caller holds the query's lock */
 static void
-run_batches(SqRunner *runner, int32 query_id, RunResult *result)
+run_batches(SqRunner *runner, RunResult *result)
 {
 	runner->goal = offset_now(runner->context);
 	for (;;)
 	{
 		SPI_commit();
-		if (run_batch_retrying(runner, query_id) != SQ_BATCH_DONE)
+		if (run_batch_retrying(runner) != SQ_BATCH_DONE)
 			break;
 		SPI_commit();
 		sq_debug_point("after-commit");
@@ -173,26 +171,24 @@ streamq_run(PG_FUNCTION_ARGS)
 	RunResult	result = {0, 0};
 	SqQuery    *query;
 	SqRunner   *runner;
-	int32		query_id;
+	SqQueryLock lock;
 
 	check_not_in_transaction(fcinfo);
 	query = sq_query_load_owned(sq_api_name_argument(fcinfo));
-	query_id = query->query_id;
-	runner = sq_runner_create(query->name, query_id, false, TopMemoryContext);
+	runner = sq_runner_create(query->name, query->query_id, false, TopMemoryContext);
 
-	(void) sq_query_lock(query_id, true, true);
+	(void) sq_query_lock(query->query_id, true, true, &lock);
 	PG_TRY();
 	{
 		SPI_connect_ext(SPI_OPT_NONATOMIC);
-		run_batches(runner, query_id, &result);
+		run_batches(runner, &result);
 		SPI_finish();
 	}
 	PG_FINALLY();
 	{
+		sq_query_unlock(&lock);
 		sq_runner_destroy(runner);
 	}
 	PG_END_TRY();
-	/* after an error, the abort gives it back */
-	sq_query_unlock(query_id);
 	return make_result(fcinfo, &result);
 }

@@ -227,14 +227,17 @@ static SqBatchOutcome
 execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 			  SqCommitRecord *commit)
 {
-	SqStatement *statement = sq_emit_insert(query);
-	List	   *inputs = sq_batch_inputs(query, statement->uses);
-	SqCheckpoint *checkpoint = sq_checkpoint_load(query->name, all_relations(inputs));
+	SqStatement *statement;
+	List	   *inputs;
+	SqCheckpoint *checkpoint;
 	instr_time	began;
 	SqCut	   *cut;
 	ListCell   *lc;
 
 	INSTR_TIME_SET_CURRENT(began);
+	statement = sq_emit_insert(query);
+	inputs = sq_batch_inputs(query, statement->uses);
+	checkpoint = sq_checkpoint_load(query->name, all_relations(inputs));
 	cut = plan_offsets(runner, query, inputs, checkpoint, newest);
 	if (cut->rows == 0)
 		return SQ_BATCH_IDLE;
@@ -249,6 +252,7 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 	foreach(lc, inputs)
 		commit->input_rows += cut->source_rows[foreach_current_index(lc)] *
 			((SqInput *) lfirst(lc))->uses;
+	sq_query_check_locked(query);
 	commit->batch_id = checkpoint->batch_id + 1;
 	commit->state_rows = 0;
 	sq_watermark_advance(checkpoint, inputs, cut->source_times, commit);

@@ -10,7 +10,8 @@
  * Invariant EO-3: two backends never run one query at the same time.  Whoever
  * runs, resets or drops it holds an exclusive heavyweight lock on the object
  * (streamq.queries, query_id); runners hold it for the session, across the
- * transactions of their batches.
+ * transactions of their batches, and look before each commit whether they have
+ * it.
  */
 #include "catalog/querydef.h"
 
@@ -19,7 +20,6 @@
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "spi.h"
-#include "storage/lock.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -385,25 +385,50 @@ sq_query_table(void)
 }
 
 /*
- * Takes the lock of whoever runs a query, for the session or the transaction.
- * Without wait, returns false if somebody else has it.  An abort of a
- * transaction gives back a session's lock, too (ProcReleaseLocks()).
+ * The tag of a query's lock.  It is put under the lock method of advisory locks
+ * (on an object, where no advisory lock can be): a session's lock has to
+ * survive an abort and to be gone at the end of the process, both of which holds
+ * for that method only (ProcReleaseLocks(), ShutdownPostgres()).
  */
-bool
-sq_query_lock(int32 query_id, bool session, bool wait)
+static SqQueryLock
+query_lock_tag(int32 query_id)
 {
-	LOCKTAG		tag;
+	SqQueryLock lock;
 
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, sq_query_table(), query_id, 0);
-	return LockAcquire(&tag, ExclusiveLock, session, !wait) != LOCKACQUIRE_NOT_AVAIL;
+	SET_LOCKTAG_OBJECT(lock.tag, MyDatabaseId, sq_query_table(), query_id, 0);
+	lock.tag.locktag_lockmethodid = USER_LOCKMETHOD;
+	return lock;
 }
 
-/* Gives back a session's lock. */
-void
-sq_query_unlock(int32 query_id)
+/*
+ * Takes the lock of whoever runs a query, for the session or the transaction.
+ * Without wait, returns false if somebody else has it.
+ */
+bool
+sq_query_lock(int32 query_id, bool session, bool wait, SqQueryLock *lock)
 {
-	LOCKTAG		tag;
+	*lock = query_lock_tag(query_id);
+	return LockAcquire(&lock->tag, ExclusiveLock, session, !wait) != LOCKACQUIRE_NOT_AVAIL;
+}
 
-	SET_LOCKTAG_OBJECT(tag, MyDatabaseId, sq_query_table(), query_id, 0);
-	LockRelease(&tag, ExclusiveLock, true);
+/* Gives back a session's lock; also in the course of an error. */
+void
+sq_query_unlock(const SqQueryLock *lock)
+{
+	/* it may have been given back by pg_advisory_unlock_all() */
+	if (LockHeldByMe(&lock->tag, ExclusiveLock))
+		LockRelease(&lock->tag, ExclusiveLock, true);
+}
+
+/* Errors if the lock has been given back by something that a batch executed. */
+void
+sq_query_check_locked(const SqQuery *query)
+{
+	SqQueryLock lock = query_lock_tag(query->query_id);
+
+	if (!LockHeldByMe(&lock.tag, ExclusiveLock))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the lock on streaming query \"%s\" has been released", query->name),
+				 errdetail("A function called by the query or its sink has called pg_advisory_unlock_all().")));
 }

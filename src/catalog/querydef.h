@@ -7,6 +7,7 @@
 
 #include "streamq.h"
 #include "nodes/pg_list.h"
+#include "storage/lock.h"
 #include "utils/timestamp.h"
 
 typedef struct SqQuery
@@ -30,6 +31,12 @@ typedef struct SqQuery
 	char	   *last_error;
 } SqQuery;
 
+/* the lock of whoever runs a query */
+typedef struct SqQueryLock
+{
+	LOCKTAG		tag;
+} SqQueryLock;
+
 extern SqQuery *sq_query_load(const char *name, bool missing_ok);
 extern SqQuery *sq_query_load_owned(const char *name);
 extern List *sq_query_names_active(void);
@@ -44,7 +51,9 @@ extern int	sq_query_record_failure(const char *name, const char *message, bool g
 extern void sq_query_record_recovery(const char *name);
 
 extern Oid	sq_query_table(void);
-extern bool sq_query_lock(int32 query_id, bool session, bool wait);
-extern void sq_query_unlock(int32 query_id);
+extern bool sq_query_lock(int32 query_id, bool session, bool wait,
+						  SqQueryLock *lock);
+extern void sq_query_unlock(const SqQueryLock *lock);
+extern void sq_query_check_locked(const SqQuery *query);
 
 #endif							/* SQ_QUERYDEF_H */

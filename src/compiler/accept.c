@@ -30,11 +30,11 @@ static bool query_streams(Query *query, Level *outer);
 static void accept_query(Query *query, Level *outer);
 
 static void
-refuse(const char *construct, const char *hint)
+refuse(const char *message, const char *hint)
 {
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("%s is not supported on a stream", construct),
+			 errmsg("%s", message),
 			 errhint("%s", hint)));
 }
 
@@ -189,27 +189,27 @@ static void
 accept_clauses(Query *query)
 {
 	if (query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL)
-		refuse("an aggregate function", HINT_SINK);
+		refuse("an aggregate function is not supported on a stream", HINT_SINK);
 	if (query->groupingSets != NIL)
-		refuse("GROUP BY with grouping sets", HINT_SINK);
+		refuse("GROUP BY with grouping sets is not supported on a stream", HINT_SINK);
 	if (query->groupClause != NIL)
-		refuse("GROUP BY", HINT_SINK);
+		refuse("GROUP BY is not supported on a stream", HINT_SINK);
 	if (query->havingQual != NULL)
-		refuse("HAVING", HINT_SINK);
+		refuse("HAVING is not supported on a stream", HINT_SINK);
 	if (query->hasWindowFuncs)
-		refuse("a window function", HINT_SINK);
+		refuse("a window function is not supported on a stream", HINT_SINK);
 	if (query->hasDistinctOn)
-		refuse("DISTINCT ON", HINT_SINK);
+		refuse("DISTINCT ON is not supported on a stream", HINT_SINK);
 	if (query->distinctClause != NIL)
-		refuse("DISTINCT", HINT_SINK);
+		refuse("DISTINCT is not supported on a stream", HINT_SINK);
 	if (query->limitCount != NULL)
-		refuse("LIMIT", HINT_SINK);
+		refuse("LIMIT is not supported on a stream", HINT_SINK);
 	if (query->limitOffset != NULL)
-		refuse("OFFSET", HINT_SINK);
+		refuse("OFFSET is not supported on a stream", HINT_SINK);
 	if (query->sortClause != NIL)
-		refuse("ORDER BY", HINT_SINK);
+		refuse("ORDER BY is not supported on a stream", HINT_SINK);
 	if (query->rowMarks != NIL)
-		refuse("FOR UPDATE or FOR SHARE",
+		refuse("FOR UPDATE or FOR SHARE is not supported on a stream",
 			   "Sources are append-only, there is nothing to lock; leave the clause out.");
 }
 
@@ -236,13 +236,13 @@ accept_from(Node *node, Level *level)
 
 		streams = left + right;
 		if (streams == 1 && join->jointype == JOIN_FULL)
-			refuse("FULL JOIN with a static table",
+			refuse("FULL JOIN of a stream and a static table is not supported",
 				   "Use LEFT JOIN with the stream on the left, so that each of its rows is final at once.");
 		if (left == 0 && right == 1 && join->jointype == JOIN_LEFT)
-			refuse("LEFT JOIN with the stream on the right",
+			refuse("LEFT JOIN with the stream on the right is not supported",
 				   "Rows of the static table without a match would never be final; put the stream on the left.");
 		if (left == 1 && right == 0 && join->jointype == JOIN_RIGHT)
-			refuse("RIGHT JOIN with the stream on the left",
+			refuse("RIGHT JOIN with the stream on the left is not supported",
 				   "Rows of the static table without a match would never be final; put the stream on the right.");
 	}
 	else if (IsA(node, RangeTblRef))
@@ -260,14 +260,14 @@ accept_from(Node *node, Level *level)
 			CommonTableExpr *cte = find_cte(rte->ctename, rte->ctelevelsup, level, &at);
 
 			if (cte->cterecursive)
-				refuse("WITH RECURSIVE",
+				refuse("WITH RECURSIVE is not supported on a stream",
 					   "A recursive query may read tables that are not streams.");
 			accept_query((Query *) cte->ctequery, at);
 		}
 		streams = 1;
 	}
 	if (streams > 1)
-		refuse("a join of two streams",
+		refuse("a join of two streams is not supported",
 			   "Stream each of them into a sink and join the sinks, or name only one of them with the argument \"sources\".");
 	return streams;
 }
@@ -281,17 +281,17 @@ accept_setop(Node *node, Level *level)
 		SetOperationStmt *setop = (SetOperationStmt *) node;
 
 		if (setop->op == SETOP_UNION && !setop->all)
-			refuse("UNION", "Use UNION ALL, which keeps every row.");
+			refuse("UNION is not supported on a stream", "Use UNION ALL, which keeps every row.");
 		if (setop->op == SETOP_INTERSECT)
-			refuse("INTERSECT", "Use WHERE EXISTS over tables that are not streams.");
+			refuse("INTERSECT is not supported on a stream", "Use WHERE EXISTS over tables that are not streams.");
 		if (setop->op == SETOP_EXCEPT)
-			refuse("EXCEPT", "Use WHERE NOT EXISTS over tables that are not streams.");
+			refuse("EXCEPT is not supported on a stream", "Use WHERE NOT EXISTS over tables that are not streams.");
 		accept_setop(setop->larg, level);
 		accept_setop(setop->rarg, level);
 		return;
 	}
 	if (accept_from(node, level) == 0)
-		refuse("UNION ALL with a static table",
+		refuse("UNION ALL of a stream and a static table is not supported",
 			   "The rows of the static table would come again in each batch; insert them into the sink once.");
 }
 
@@ -304,7 +304,7 @@ accept_query(Query *query, Level *outer)
 	check_stack_depth();
 	accept_clauses(query);
 	if (expressions_stream(query, outer))
-		refuse("a subquery expression that reads a stream",
+		refuse("a subquery expression that reads a stream is not supported",
 			   "EXISTS, IN and scalar subqueries may read tables that are not streams.");
 	if (query->setOperations != NULL)
 		accept_setop(query->setOperations, &level);

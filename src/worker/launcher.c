@@ -90,13 +90,20 @@ request_all_databases(void)
 
 /* ---------------------------------------------------------- worker slots */
 
+/* true if a database is there and takes connections (template0 does not) */
 static bool
-database_exists(Oid dbid)
+database_is_open(Oid dbid)
 {
-	bool		result;
+	bool		result = false;
+	HeapTuple	tuple;
 
 	StartTransactionCommand();
-	result = SearchSysCacheExists1(DATABASEOID, ObjectIdGetDatum(dbid));
+	tuple = SearchSysCache1(DATABASEOID, ObjectIdGetDatum(dbid));
+	if (HeapTupleIsValid(tuple))
+	{
+		result = ((Form_pg_database) GETSTRUCT(tuple))->datallowconn;
+		ReleaseSysCache(tuple);
+	}
 	CommitTransactionCommand();
 	return result;
 }
@@ -118,7 +125,7 @@ handle_failed_start(const SqWorkerSlot *slot)
 {
 	TimestampTz later = GetCurrentTimestamp() + START_RETRY_MS * INT64CONST(1000);
 
-	if (!database_exists(slot->dbid))
+	if (!database_is_open(slot->dbid))
 	{
 		forget_database(slot->dbid);
 		return;
@@ -352,7 +359,7 @@ schedule(void)
 	{
 		Oid			dbid = sq_shared->workers[slot].dbid;
 
-		if (!database_exists(dbid))
+		if (!database_is_open(dbid))
 		{
 			forget_database(dbid);
 			release_slot(slot);
