@@ -24,6 +24,7 @@ PG_FUNCTION_INFO_V1(streamq_stop);
 PG_FUNCTION_INFO_V1(streamq_wait);
 
 #define WAIT_NAP_MS 20
+#define NAPS_BEFORE_LOOKING 50
 
 /*
  * streamq.start(name text, trigger_interval interval)
@@ -107,7 +108,7 @@ relation_is_done(Oid relid, const SqCheckpoint *checkpoint, SqOffset *upto)
 
 /* true if a query has processed all rows up to an offset */
 static bool
-query_is_done(SqQuery *query, SqOffset *upto, int64 *batch_id)
+query_is_done(SqQuery *query, SqOffset *upto, int64 *batch_id, bool look_anyway)
 {
 	List	   *relations = NIL;
 	SqCheckpoint *checkpoint;
@@ -117,8 +118,11 @@ query_is_done(SqQuery *query, SqOffset *upto, int64 *batch_id)
 	foreach(lc, query->sources)
 		relations = list_concat(relations, sq_physical_relations(lfirst_oid(lc), true));
 	checkpoint = sq_checkpoint_load(query->name, relations);
-	/* looking again is worth while only after a further batch */
-	if (checkpoint->batch_id == *batch_id)
+	/*
+	 * Looking again is worth while after a further batch; now and then also
+	 * without one, as rows may have been deleted instead of processed.
+	 */
+	if (checkpoint->batch_id == *batch_id && !look_anyway)
 		return false;
 	*batch_id = checkpoint->batch_id;
 
@@ -184,11 +188,11 @@ streamq_wait(PG_FUNCTION_ARGS)
 	context = AllocSetContextCreate(CurrentMemoryContext, "streamq wait",
 									ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(context);
-	for (;;)
+	for (int nap = 0;; nap++)
 	{
 		SqQuery    *query = sq_query_load_owned(name);
 
-		if (query_is_done(query, upto, &batch_id))
+		if (query_is_done(query, upto, &batch_id, nap % NAPS_BEFORE_LOOKING == 0))
 			PG_RETURN_BOOL(true);
 		check_running(query, has_timeout);
 		if (has_timeout && GetCurrentTimestamp() >= until)

@@ -170,16 +170,15 @@ streamq_run(PG_FUNCTION_ARGS)
 {
 	RunResult	result = {0, 0};
 	SqQuery    *query;
-	SqRunner   *runner;
+	SqRunner   *volatile runner = NULL;
 	SqQueryLock lock;
 
 	check_not_in_transaction(fcinfo);
 	query = sq_query_load_owned(sq_api_name_argument(fcinfo));
-	runner = sq_runner_create(query->name, query->query_id, false, TopMemoryContext);
-
 	(void) sq_query_lock(query->query_id, true, true, &lock);
 	PG_TRY();
 	{
+		runner = sq_runner_create(query->name, query->query_id, false, TopMemoryContext);
 		SPI_connect_ext(SPI_OPT_NONATOMIC);
 		run_batches(runner, &result);
 		SPI_finish();
@@ -187,7 +186,8 @@ streamq_run(PG_FUNCTION_ARGS)
 	PG_FINALLY();
 	{
 		sq_query_unlock(&lock);
-		sq_runner_destroy(runner);
+		if (runner != NULL)
+			sq_runner_destroy(runner);
 	}
 	PG_END_TRY();
 	return make_result(fcinfo, &result);
