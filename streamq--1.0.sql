@@ -62,6 +62,7 @@ CREATE TABLE streamq.offsets (
 	start_offset pg_snapshot NOT NULL,
 	end_offset pg_snapshot NOT NULL,
 	target pg_snapshot NOT NULL,
+	end_lsn pg_lsn,
 	partial_xid xid8,
 	partial_upto tid,
 	partial_filenode oid,
@@ -73,6 +74,7 @@ COMMENT ON COLUMN streamq.offsets.relation IS 'the physical relation: the source
 COMMENT ON COLUMN streamq.offsets.start_offset IS 'rows visible in this snapshot were read before the batch';
 COMMENT ON COLUMN streamq.offsets.end_offset IS 'rows visible in this snapshot have been read after the batch';
 COMMENT ON COLUMN streamq.offsets.target IS 'end of the backlog that max_rows_per_batch cuts into batches; equal to end_offset when it is finished';
+COMMENT ON COLUMN streamq.offsets.end_lsn IS 'pages that have not changed since this WAL position hold no row of a transaction begun after end_offset';
 COMMENT ON COLUMN streamq.offsets.partial_xid IS 'transaction of which only a part has been read, beyond end_offset';
 COMMENT ON COLUMN streamq.offsets.partial_upto IS 'rows of partial_xid up to this position have been read';
 COMMENT ON COLUMN streamq.offsets.partial_filenode IS 'file of the relation (pg_class.relfilenode) that partial_upto points into';

@@ -8,6 +8,7 @@
 #include "streamq.h"
 
 #include "access/transam.h"
+#include "access/xlogdefs.h"
 #include "fmgr.h"
 #include "storage/itemptr.h"
 #include "utils/snapshot.h"
@@ -33,6 +34,8 @@ typedef struct SqOffset
 typedef struct SqPosition
 {
 	const SqOffset *offset;
+	XLogRecPtr	lsn;			/* of the WAL's end before the offset was
+								 * taken, or before; invalid if unknown */
 	uint64		partial_xid;	/* 0 if there is none */
 	ItemPointerData partial_upto;
 } SqPosition;

@@ -6,6 +6,7 @@
 
 #include "access/xact.h"
 #include "access/table.h"
+#include "access/xlog.h"
 #include "batch/statement.h"
 #include "catalog/checkpoint.h"
 #include "catalog/dependency.h"
@@ -77,14 +78,35 @@ sq_api_starting_position(FunctionCallInfo fcinfo, int argument)
 
 /* ------------------------------------------------------ analysing the SELECT */
 
+/* a position in an error is one in the query's text, not in the caller's */
+static void
+locate_error(void *arg)
+{
+	int			position = geterrposition();
+
+	if (position > 0)
+	{
+		errposition(0);
+		internalerrposition(position);
+		internalerrquery((const char *) arg);
+	}
+}
+
 /* analyses the text as the caller; accepts one SELECT */
 static Query *
 analyse_select(const char *text)
 {
-	List	   *parsetrees = raw_parser(text, RAW_PARSE_DEFAULT);
+	ErrorContextCallback callback;
+	List	   *parsetrees;
 	RawStmt    *raw;
 	Query	   *query;
 
+	callback.callback = locate_error;
+	callback.arg = unconstify(char *, text);
+	callback.previous = error_context_stack;
+	error_context_stack = &callback;
+
+	parsetrees = raw_parser(text, RAW_PARSE_DEFAULT);
 	if (list_length(parsetrees) != 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_SYNTAX_ERROR),
@@ -96,11 +118,18 @@ analyse_select(const char *text)
 				 errmsg("a streaming query must be a SELECT"),
 				 errhint("The result goes into the query's sink.")));
 	query = parse_analyze_fixedparams(raw, text, NULL, 0, NULL);
+	error_context_stack = callback.previous;
+
 	if (query->commandType != CMD_SELECT)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("a streaming query must be a SELECT"),
 				 errhint("The result goes into the query's sink.")));
+	if (query->hasModifyingCTE)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a data-modifying statement in WITH is not supported in a streaming query"),
+				 errhint("The only thing that a streaming query writes is its sink; use a trigger on the sink for more.")));
 	if (isQueryUsingTempRelation(query))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -110,7 +139,8 @@ analyse_select(const char *text)
 	if (list_length(query->targetList) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("a streaming query must have at least one column")));
+				 errmsg("a streaming query must have at least one column"),
+				 errhint("Name what is to be written to the sink.")));
 	return query;
 }
 
@@ -155,7 +185,7 @@ named_sources(ArrayType *array, List *tables)
 	return result;
 }
 
-/* keeps streamq.drop_source() away, which locks against writers */
+/* keeps streamq.drop_source() away, which locks against writers; checks the set */
 static void
 lock_sources(List *sources)
 {
@@ -163,6 +193,13 @@ lock_sources(List *sources)
 
 	foreach(lc, sources)
 	{
+		for (int i = 0; i < foreach_current_index(lc); i++)
+			if (sq_physical_overlap(lfirst_oid(lc), list_nth_oid(sources, i)))
+				ereport(ERROR,
+						(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+						 errmsg("the query reads both \"%s\" and \"%s\", of which one is a part of the other",
+								get_rel_name(list_nth_oid(sources, i)), get_rel_name(lfirst_oid(lc))),
+						 errhint("Name only one of them with the argument \"sources\", or read only one of them.")));
 		LockRelationOid(lfirst_oid(lc), RowExclusiveLock);
 		if (sq_source_load(lfirst_oid(lc)) == NULL)
 			ereport(ERROR,
@@ -340,6 +377,7 @@ max_rows_argument(FunctionCallInfo fcinfo)
 void
 sq_api_start_latest(const char *name, List *sources)
 {
+	XLogRecPtr	lsn = GetXLogInsertRecPtr();
 	SqOffset   *now;
 	ListCell   *lc;
 	ListCell   *lc2;
@@ -348,7 +386,7 @@ sq_api_start_latest(const char *name, List *sources)
 	now = sq_offset_capture(GetActiveSnapshot());
 	foreach(lc, sources)
 		foreach(lc2, sq_physical_relations(lfirst_oid(lc), true))
-			sq_checkpoint_start_at(name, lfirst_oid(lc2), now);
+			sq_checkpoint_start_at(name, lfirst_oid(lc2), now, lsn);
 	PopActiveSnapshot();
 }
 

@@ -34,6 +34,17 @@ make_request(const SqPosition *start, const SqOffset *end, Snapshot snapshot)
 	return request;
 }
 
+/* rows of a transaction that are left to read in a relation */
+static int64
+rows_left(const SqBacklogRelation *relation, uint64 xid)
+{
+	SqXidRows  *entry = sq_survey_find_xid(&relation->survey, xid);
+
+	if (entry == relation->survey.xids + relation->survey.nxids || entry->xid != xid)
+		return 0;
+	return entry->rows;
+}
+
 /*
  * A position inside a transaction is worthless once the relation has got a new
  * file, unless nothing of that transaction is left to read.
@@ -65,6 +76,21 @@ check_position(SqBacklogRelation *relation, Oid filenode, Relation rel,
 	relation->position.partial_xid = 0;
 }
 
+/*
+ * When nothing is left of the transaction that the position is in, the position
+ * moves past it.  No other one may be cut by position before that.
+ */
+static void
+leave_finished_transaction(SqBacklogRelation *relation, const SqOffset *target)
+{
+	uint64		xid = relation->position.partial_xid;
+
+	if (xid == 0 || rows_left(relation, xid) > 0)
+		return;
+	relation->position.offset = sq_offset_cut(relation->position.offset, target, xid + 1);
+	relation->position.partial_xid = 0;
+}
+
 static void
 survey_one(SqBacklog *backlog, SqBacklogRelation *relation, const SqSource *source,
 		   const SqCheckpoint *checkpoint, Snapshot snapshot)
@@ -91,6 +117,9 @@ survey_one(SqBacklog *backlog, SqBacklogRelation *relation, const SqSource *sour
 	sq_survey_init(&relation->survey);
 	sq_survey_relation(rel, &request, &relation->survey);
 	table_close(rel, NoLock);
+	sq_survey_sort_xids(&relation->survey);
+	if (backlog->by_xid)
+		leave_finished_transaction(relation, backlog->target);
 }
 
 static int
@@ -135,14 +164,15 @@ collect_relations(SqBacklog *backlog, List *inputs)
 }
 
 /*
- * Surveys what lies between the checkpoint and the target, as of the snapshot.
+ * Surveys what lies between the checkpoint and the target, as of the snapshot;
+ * target_lsn is the end of the WAL before the target was taken, or invalid.
  * by_xid prepares for sq_backlog_cut() with a limit.  The result lives in a
  * context of its own below the one given.
  */
 SqBacklog *
 sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
-				  const SqOffset *target, Snapshot snapshot, bool by_xid,
-				  MemoryContext parent)
+				  const SqOffset *target, XLogRecPtr target_lsn,
+				  Snapshot snapshot, bool by_xid, MemoryContext parent)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "streamq backlog",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -151,6 +181,7 @@ sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
 
 	backlog->context = context;
 	backlog->target = sq_offset_copy(target);
+	backlog->target_lsn = target_lsn;
 	backlog->by_xid = by_xid;
 	backlog->untouched = true;
 	backlog->batch_id = checkpoint->batch_id;
@@ -165,7 +196,6 @@ sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
 
 		survey_one(backlog, relation, input->source, checkpoint, snapshot);
 		backlog->rows += survey->rows;
-		sq_survey_sort_xids(survey);
 		for (size_t k = 0; k < survey->nxids; k++)
 			sq_survey_add_xid(&backlog->xids, survey->xids[k].xid, survey->xids[k].rows,
 							  survey->xids[k].max_event_time);
@@ -205,16 +235,22 @@ static void
 note_rows(SqCut *cut, int source, int64 rows, int64 event_time)
 {
 	cut->rows += rows;
-	cut->source_rows[source] += rows;
 	cut->source_times[source] = Max(cut->source_times[source], event_time);
 }
 
-/* makes a relation be read up to an offset, whole transactions only */
+/* makes a relation be read up to the end of a transaction of the backlog */
 static void
-read_upto(SqRelationRead *read, const SqOffset *offset)
+read_upto(SqRelationRead *read, const SqBacklog *backlog, bool whole, uint64 xid)
 {
-	read->end.offset = offset;
 	read->end.partial_xid = 0;
+	if (!whole)
+		read->end.offset = sq_offset_cut(read->start.offset, backlog->target, xid + 1);
+	else
+	{
+		read->end.offset = backlog->target;
+		if (!XLogRecPtrIsInvalid(backlog->target_lsn))
+			read->end.lsn = backlog->target_lsn;
+	}
 }
 
 /* the whole backlog */
@@ -226,7 +262,7 @@ cut_all(SqBacklog *backlog, SqCut *cut)
 		SqBacklogRelation *relation = &backlog->relations[i];
 		SqRelationRead *read = &cut->plan.relations[i];
 
-		read_upto(read, backlog->target);
+		read_upto(read, backlog, true, 0);
 		read->blocks = relation->survey.blocks;
 		read->nblocks = relation->survey.nblocks;
 		read->rows = relation->survey.rows;
@@ -262,8 +298,7 @@ cut_by_xid(SqBacklog *backlog, size_t end, SqCut *cut)
 		SqRelationRead *read = &cut->plan.relations[i];
 		SqXidRows  *xid = sq_survey_find_xid(&relation->survey, low);
 
-		read_upto(read, whole ? backlog->target :
-				  sq_offset_cut(read->start.offset, backlog->target, high + 1));
+		read_upto(read, backlog, whole, high);
 		select_blocks(&relation->survey, low, high, read);
 		for (; xid < relation->survey.xids + relation->survey.nxids && xid->xid <= high; xid++)
 		{
@@ -283,6 +318,7 @@ cut_by_position(SqBacklog *backlog, int64 max_rows, Snapshot snapshot, SqCut *cu
 {
 	uint64		xid = backlog->xids.xids[backlog->next_xid].xid;
 	bool		last = backlog->next_xid + 1 == backlog->xids.nxids;
+	int64		missing = backlog->xids.xids[backlog->next_xid].rows;
 	int64		left = max_rows;
 
 	for (int i = 0; i < backlog->nrelations && left > 0; i++)
@@ -316,13 +352,15 @@ cut_by_position(SqBacklog *backlog, int64 max_rows, Snapshot snapshot, SqCut *cu
 		sq_survey_relation(rel, &request, &survey);
 		table_close(rel, NoLock);
 
+		Assert(read->start.partial_xid == 0 || read->start.partial_xid == xid);
 		left -= survey.rows;
+		missing -= survey.rows;
 		read->blocks = survey.blocks;
 		read->nblocks = survey.nblocks;
 		read->rows = survey.rows;
 		note_rows(cut, relation->source, survey.rows, survey.max_event_time);
-		if (left > 0)
-			read_upto(read, after);
+		if (left > 0 || survey.rows >= rows_left(relation, xid))
+			read_upto(read, backlog, last, xid);
 		else
 		{
 			read->end.offset = read->start.offset;
@@ -330,8 +368,9 @@ cut_by_position(SqBacklog *backlog, int64 max_rows, Snapshot snapshot, SqCut *cu
 			read->end.partial_upto = survey.last;
 		}
 	}
-	/* when the limit was not reached, the transaction is finished */
-	cut->next_xid = backlog->next_xid + (left > 0 ? 1 : 0);
+	/* when the limit was not reached, what was counted has been deleted since */
+	cut->partial_xid = xid;
+	cut->next_xid = backlog->next_xid + (left > 0 || missing <= 0 ? 1 : 0);
 }
 
 /* true if a part of the backlog's next transaction has been read before */
@@ -355,7 +394,6 @@ sq_backlog_cut(SqBacklog *backlog, int nsources, int64 max_rows, Snapshot snapsh
 	size_t		end = backlog->next_xid;
 	int64		rows = 0;
 
-	cut->source_rows = palloc0(sizeof(int64) * (nsources + 1));
 	cut->source_times = palloc(sizeof(TimestampTz) * (nsources + 1));
 	for (int i = 0; i < nsources; i++)
 		cut->source_times[i] = PG_INT64_MIN;
@@ -384,6 +422,24 @@ sq_backlog_cut(SqBacklog *backlog, int nsources, int64 max_rows, Snapshot snapsh
 	return cut;
 }
 
+/* takes the rows of a cut by position out of the counts by transaction */
+static void
+count_partial(SqBacklog *backlog, const SqCut *cut)
+{
+	backlog->xids.xids[backlog->next_xid].rows -= cut->rows;
+	for (int i = 0; i < backlog->nrelations; i++)
+	{
+		SqSurvey   *survey = &backlog->relations[i].survey;
+		SqXidRows  *entry = sq_survey_find_xid(survey, cut->partial_xid);
+
+		if (entry == survey->xids + survey->nxids || entry->xid != cut->partial_xid)
+			continue;
+		entry->rows -= cut->plan.relations[i].rows;
+		if (entry->rows <= 0)
+			entry->max_event_time = SQ_NO_EVENT_TIME;
+	}
+}
+
 /* Notes that a cut has been committed, as the batch of that id. */
 void
 sq_backlog_advance(SqBacklog *backlog, const SqCut *cut, int64 batch_id)
@@ -397,6 +453,8 @@ sq_backlog_advance(SqBacklog *backlog, const SqCut *cut, int64 batch_id)
 		*position = cut->plan.relations[i].end;
 		position->offset = sq_offset_copy(position->offset);
 	}
+	if (cut->partial_xid != 0)
+		count_partial(backlog, cut);
 	backlog->next_xid = cut->next_xid;
 	backlog->untouched = false;
 	backlog->batch_id = batch_id;

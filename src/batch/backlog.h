@@ -16,7 +16,6 @@ typedef struct SqInput
 {
 	SqSource   *source;
 	List	   *relations;		/* oids of its physical relations, locked */
-	int			uses;			/* how often the query reads it */
 } SqInput;
 
 /* a relation with rows to read */
@@ -38,6 +37,7 @@ typedef struct SqBacklog
 {
 	MemoryContext context;
 	SqOffset   *target;
+	XLogRecPtr	target_lsn;		/* cf. SqPosition.lsn */
 	bool		by_xid;
 	bool		untouched;		/* no batch has been cut from it */
 	int64		batch_id;		/* of the last batch when it was surveyed or cut */
@@ -45,7 +45,8 @@ typedef struct SqBacklog
 	int			nrelations;
 	int64		rows;
 	SqSurvey	xids;			/* rows by transaction, all relations together */
-	size_t		next_xid;		/* index of the first that is not read */
+	size_t		next_xid;		/* index of the first that is not, or not
+								 * wholly, read */
 } SqBacklog;
 
 /* one batch, cut from a backlog */
@@ -53,15 +54,15 @@ typedef struct SqCut
 {
 	SqReadPlan	plan;
 	int64		rows;
-	int64	   *source_rows;	/* by source */
 	TimestampTz *source_times;	/* greatest event time by source, or
 								 * PG_INT64_MIN */
+	uint64		partial_xid;	/* cut from this one by position; 0: not so */
 	size_t		next_xid;		/* the backlog's next_xid after the batch */
 } SqCut;
 
 extern SqBacklog *sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
-									const SqOffset *target, Snapshot snapshot,
-									bool by_xid, MemoryContext parent);
+									const SqOffset *target, XLogRecPtr target_lsn,
+									Snapshot snapshot, bool by_xid, MemoryContext parent);
 extern bool sq_backlog_is_current(const SqBacklog *backlog, List *inputs, int64 batch_id);
 extern bool sq_backlog_is_finished(const SqBacklog *backlog);
 extern SqCut *sq_backlog_cut(SqBacklog *backlog, int nsources, int64 max_rows,

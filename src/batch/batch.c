@@ -72,10 +72,8 @@ sq_batch_inputs(const SqQuery *query, List *uses)
 		{
 			SqStreamUse *use = lfirst(lc2);
 
-			if (use->source != foreach_current_index(lc))
-				continue;
-			input->uses++;
-			with_children |= use->with_children;
+			if (use->source == foreach_current_index(lc))
+				with_children |= use->with_children;
 		}
 		input->relations = sq_physical_relations(relid, with_children);
 		LockRelationOid(relid, AccessShareLock);
@@ -125,7 +123,8 @@ drop_backlog(SqRunner *runner)
  */
 static SqCut *
 plan_offsets(SqRunner *runner, const SqQuery *query, List *inputs,
-			 const SqCheckpoint *checkpoint, const SqOffset *newest)
+			 const SqCheckpoint *checkpoint, const SqOffset *newest,
+			 XLogRecPtr newest_lsn)
 {
 	bool		limited = query->max_rows_per_batch > 0;
 	Snapshot	snapshot = GetActiveSnapshot();
@@ -144,6 +143,7 @@ plan_offsets(SqRunner *runner, const SqQuery *query, List *inputs,
 	{
 		drop_backlog(runner);
 		runner->backlog = sq_backlog_survey(inputs, checkpoint, begun ? begun : newest,
+											begun ? InvalidXLogRecPtr : newest_lsn,
 											snapshot, limited, runner->context);
 		cut = sq_backlog_cut(runner->backlog, list_length(inputs),
 							 query->max_rows_per_batch, snapshot);
@@ -225,20 +225,19 @@ elapsed_ms(instr_time since)
 /* the part of a batch that runs under the query's settings */
 static SqBatchOutcome
 execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
-			  SqCommitRecord *commit)
+			  XLogRecPtr newest_lsn, SqCommitRecord *commit)
 {
 	SqStatement *statement;
 	List	   *inputs;
 	SqCheckpoint *checkpoint;
 	instr_time	began;
 	SqCut	   *cut;
-	ListCell   *lc;
 
 	INSTR_TIME_SET_CURRENT(began);
 	statement = sq_emit_insert(query);
 	inputs = sq_batch_inputs(query, statement->uses);
 	checkpoint = sq_checkpoint_load(query->name, all_relations(inputs));
-	cut = plan_offsets(runner, query, inputs, checkpoint, newest);
+	cut = plan_offsets(runner, query, inputs, checkpoint, newest, newest_lsn);
 	if (cut->rows == 0)
 		return SQ_BATCH_IDLE;
 	commit->planning_ms = elapsed_ms(began);
@@ -248,10 +247,8 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 	check_relations(cut, query, statement->uses);
 	commit->execution_ms = elapsed_ms(began);
 
-	/* a source that the query reads in several places counts as often */
-	foreach(lc, inputs)
-		commit->input_rows += cut->source_rows[foreach_current_index(lc)] *
-			((SqInput *) lfirst(lc))->uses;
+	/* a row counts once, also if the query reads it in several places */
+	commit->input_rows = cut->rows;
 	sq_query_check_locked(query);
 	commit->batch_id = checkpoint->batch_id + 1;
 	commit->state_rows = 0;
@@ -291,12 +288,15 @@ sq_batch_execute(SqRunner *runner)
 	SqCommitRecord commit;
 	SqQuery    *query;
 	SqOffset   *newest;
+	XLogRecPtr	newest_lsn;
 	int			nest_level;
 
 	MemoryContextReset(runner->batch_context);
 	old = MemoryContextSwitchTo(runner->batch_context);
 	memset(&commit, 0, sizeof(commit));
 	commit.started_at = GetCurrentTimestamp();
+	/* before the transaction has a snapshot */
+	newest_lsn = runner->goal ? runner->goal_lsn : GetXLogInsertRecPtr();
 	sq_debug_point("batch-start");
 
 	query = sq_query_load(runner->name, runner->background);
@@ -315,7 +315,7 @@ sq_batch_execute(SqRunner *runner)
 	else
 	{
 		nest_level = sq_settings_push(query->settings);
-		outcome = execute_batch(runner, query, newest, &commit);
+		outcome = execute_batch(runner, query, newest, newest_lsn, &commit);
 		sq_settings_pop(nest_level);
 	}
 	PopActiveSnapshot();

@@ -140,30 +140,15 @@ sublink_walker(Node *node, SublinkContext *context)
 	return expression_tree_walker(node, sublink_walker, context);
 }
 
-/* true if an expression of this very query, its joins included, reads a stream */
+/* true if an expression of this very query, wherever in it, reads a stream */
 static bool
 expressions_stream(Query *query, Level *outer)
 {
 	Level		level = {query, outer};
 	SublinkContext context = {&level, false};
-	ListCell   *lc;
 
-	(void) sublink_walker((Node *) query->targetList, &context);
-	(void) sublink_walker((Node *) query->jointree, &context);
-	(void) sublink_walker(query->havingQual, &context);
-	(void) sublink_walker(query->limitCount, &context);
-	(void) sublink_walker(query->limitOffset, &context);
-	foreach(lc, query->rtable)
-	{
-		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
-		if (rte->rtekind == RTE_FUNCTION)
-			(void) sublink_walker((Node *) rte->functions, &context);
-		else if (rte->rtekind == RTE_VALUES)
-			(void) sublink_walker((Node *) rte->values_lists, &context);
-		else if (rte->rtekind == RTE_TABLEFUNC)
-			(void) sublink_walker((Node *) rte->tablefunc, &context);
-	}
+	(void) query_tree_walker(query, sublink_walker, &context,
+							 QTW_IGNORE_RC_SUBQUERIES | QTW_IGNORE_JOINALIASES);
 	return context.found;
 }
 
@@ -319,11 +304,6 @@ accept_query(Query *query, Level *outer)
 void
 sq_accept_stateless(Query *query, const char *output_mode)
 {
-	if (query->hasModifyingCTE)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("a data-modifying statement in WITH is not supported in a streaming query"),
-				 errhint("The only thing that a streaming query writes is its sink; use a trigger on the sink for more.")));
 	if (!query_streams(query, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

@@ -10,6 +10,7 @@
 
 #include "nodes/params.h"
 #include "storage/block.h"
+#include "storage/bufpage.h"
 
 /* the part of one physical relation that a batch reads */
 typedef struct SqRelationRead
@@ -33,14 +34,30 @@ extern ParamListInfo sq_readplan_params(const SqReadPlan *plan, int nparams);
 extern const SqReadPlan *sq_readplan_of_params(ParamListInfo params);
 
 /*
+ * True if a page has not been changed since the start was taken.  Unknown, and
+ * false, for pages that are not WAL-logged.
+ */
+static inline bool
+sq_page_is_old(const SqPosition *start, Page page)
+{
+	return PageGetLSN(page) <= start->lsn && !XLogRecPtrIsInvalid(PageGetLSN(page));
+}
+
+/*
  * True if a tuple at tid with this raw xmin belongs to the range.  Inline: it
  * runs for each tuple of each page looked at.
+ *
+ * On an old page there is nothing of transactions that have begun since the
+ * start.  What looks so is a frozen row of an earlier epoch, inserted more than
+ * 2^32 transactions ago, whose xmin has come round again.
  */
 static inline bool
 sq_in_range(const SqPosition *start, const SqPosition *end, bool test_end,
-			uint64 xid, ItemPointer tid)
+			bool page_is_old, uint64 xid, ItemPointer tid)
 {
 	if (sq_position_covers(start, xid, tid))
+		return false;
+	if (page_is_old && xid >= start->offset->xmax.value)
 		return false;
 	return !test_end || sq_position_covers(end, xid, tid);
 }

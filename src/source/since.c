@@ -38,6 +38,7 @@ typedef struct SinceState
 	BlockNumber nblocks;
 	BlockNumber next_block;
 	int			next_tuple;		/* index into the visible tuples of the page */
+	bool		page_is_old;	/* see sq_in_range() */
 	uint64		next_xid;
 } SinceState;
 
@@ -145,6 +146,13 @@ since_next_tuple(SampleScanState *node, BlockNumber blockno,
 	Page		page = BufferGetPage(scan->rs_cbuf);
 
 	SQ_UNUSED(maxoffset);
+	if (state->next_tuple == 0)
+	{
+		/* the page is pinned only, and its LSN has two halves */
+		LockBuffer(scan->rs_cbuf, BUFFER_LOCK_SHARE);
+		state->page_is_old = sq_page_is_old(&state->start, page);
+		LockBuffer(scan->rs_cbuf, BUFFER_LOCK_UNLOCK);
+	}
 	while (state->next_tuple < scan->rs_ntuples)
 	{
 		OffsetNumber offnum = scan->rs_vistuples[state->next_tuple++];
@@ -155,7 +163,8 @@ since_next_tuple(SampleScanState *node, BlockNumber blockno,
 										  state->next_xid);
 
 		ItemPointerSet(&tid, blockno, offnum);
-		if (sq_in_range(&state->start, &state->end, state->test_end, xid, &tid))
+		if (sq_in_range(&state->start, &state->end, state->test_end,
+						state->page_is_old, xid, &tid))
 			return offnum;
 	}
 	return InvalidOffsetNumber;

@@ -186,7 +186,12 @@ survey_page(Relation rel, Buffer buffer, uint64 next_xid,
 	bool		test_end = sq_debug_rule(SQ_RULE_END);
 	bool		all_visible = PageIsAllVisible(page) &&
 	!request->snapshot->takenDuringRecovery;
+	bool		is_old = sq_page_is_old(&request->start, page);
 	bool		listed = false;
+
+	/* most pages of a large source */
+	if (is_old && request->start.offset->nxip == 0 && request->start.partial_xid == 0)
+		return false;
 
 	for (OffsetNumber off = FirstOffsetNumber; off <= maxoff; off++)
 	{
@@ -202,7 +207,8 @@ survey_page(Relation rel, Buffer buffer, uint64 next_xid,
 		tuple.t_tableOid = RelationGetRelid(rel);
 		ItemPointerSet(&tuple.t_self, block, off);
 		xid = sq_offset_widen(HeapTupleHeaderGetRawXmin(tuple.t_data), next_xid);
-		if (!sq_in_range(&request->start, &request->end, test_end, xid, &tuple.t_self))
+		if (!sq_in_range(&request->start, &request->end, test_end, is_old, xid,
+						 &tuple.t_self))
 			continue;
 		if (!all_visible &&
 			!HeapTupleSatisfiesVisibility(&tuple, request->snapshot, buffer))
