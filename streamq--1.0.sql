@@ -63,6 +63,7 @@ CREATE TABLE streamq.offsets (
 	end_offset pg_snapshot NOT NULL,
 	target pg_snapshot NOT NULL,
 	end_lsn pg_lsn,
+	end_next_xid xid8,
 	partial_xid xid8,
 	partial_upto tid,
 	partial_filenode oid,
@@ -74,7 +75,8 @@ COMMENT ON COLUMN streamq.offsets.relation IS 'the physical relation: the source
 COMMENT ON COLUMN streamq.offsets.start_offset IS 'rows visible in this snapshot were read before the batch';
 COMMENT ON COLUMN streamq.offsets.end_offset IS 'rows visible in this snapshot have been read after the batch';
 COMMENT ON COLUMN streamq.offsets.target IS 'end of the backlog that max_rows_per_batch cuts into batches; equal to end_offset when it is finished';
-COMMENT ON COLUMN streamq.offsets.end_lsn IS 'pages that have not changed since this WAL position hold no row of a transaction begun after end_offset';
+COMMENT ON COLUMN streamq.offsets.end_lsn IS 'end of the WAL when end_offset, or an offset before it, was taken';
+COMMENT ON COLUMN streamq.offsets.end_next_xid IS 'next transaction at that moment: pages that have not changed since end_lsn hold no row of it or later ones';
 COMMENT ON COLUMN streamq.offsets.partial_xid IS 'transaction of which only a part has been read, beyond end_offset';
 COMMENT ON COLUMN streamq.offsets.partial_upto IS 'rows of partial_xid up to this position have been read';
 COMMENT ON COLUMN streamq.offsets.partial_filenode IS 'file of the relation (pg_class.relfilenode) that partial_upto points into';

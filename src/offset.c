@@ -15,8 +15,10 @@
 
 #include "access/subtrans.h"
 #include "access/xact.h"
+#include "access/xlog.h"
 #include "debug_point.h"
 #include "miscadmin.h"
+#include "port/atomics.h"
 #include "storage/proc.h"
 #include "utils/memutils.h"
 
@@ -184,6 +186,19 @@ add_unlisted_subxids(XidSet *set, uint64 xmax, uint64 next_xid)
 		}
 		xidset_add(set, xid);
 	}
+}
+
+/* The horizon at this moment; to be taken before the snapshot of an offset. */
+SqHorizon
+sq_horizon_now(void)
+{
+	SqHorizon	horizon;
+
+	/* in this order: who gets an xid after the second has not written before the first */
+	horizon.lsn = GetXLogInsertRecPtr();
+	pg_memory_barrier();
+	horizon.xid = U64FromFullTransactionId(ReadNextFullTransactionId());
+	return horizon;
 }
 
 /*

@@ -28,14 +28,24 @@ typedef struct SqOffset
 } SqOffset;
 
 /*
+ * A point in the WAL and in the xids: transactions from xid on have begun, and
+ * so written, after lsn.  Not to be had from the offset: its xmax is what follows
+ * the latest transaction that has *ended*.
+ */
+typedef struct SqHorizon
+{
+	XLogRecPtr	lsn;			/* invalid: unknown */
+	uint64		xid;
+} SqHorizon;
+
+/*
  * How far a physical relation has been read: every row that the offset sees,
  * and of one further transaction the rows up to a place in the relation.
  */
 typedef struct SqPosition
 {
 	const SqOffset *offset;
-	XLogRecPtr	lsn;			/* of the WAL's end before the offset was
-								 * taken, or before; invalid if unknown */
+	SqHorizon	horizon;		/* from when the offset was taken, or before */
 	uint64		partial_xid;	/* 0 if there is none */
 	ItemPointerData partial_upto;
 } SqPosition;
@@ -43,6 +53,7 @@ typedef struct SqPosition
 #define DatumGetSqOffset(d) ((SqOffset *) PG_DETOAST_DATUM(d))
 #define SqOffsetGetDatum(o) PointerGetDatum(o)
 
+extern SqHorizon sq_horizon_now(void);
 extern SqOffset *sq_offset_capture(Snapshot snapshot);
 extern SqOffset *sq_offset_empty(void);
 extern SqOffset *sq_offset_upto(uint64 xmax);

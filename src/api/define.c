@@ -6,7 +6,6 @@
 
 #include "access/xact.h"
 #include "access/table.h"
-#include "access/xlog.h"
 #include "batch/statement.h"
 #include "catalog/checkpoint.h"
 #include "catalog/dependency.h"
@@ -377,7 +376,7 @@ max_rows_argument(FunctionCallInfo fcinfo)
 void
 sq_api_start_latest(const char *name, List *sources)
 {
-	XLogRecPtr	lsn = GetXLogInsertRecPtr();
+	SqHorizon	horizon = sq_horizon_now();
 	SqOffset   *now;
 	ListCell   *lc;
 	ListCell   *lc2;
@@ -386,7 +385,7 @@ sq_api_start_latest(const char *name, List *sources)
 	now = sq_offset_capture(GetActiveSnapshot());
 	foreach(lc, sources)
 		foreach(lc2, sq_physical_relations(lfirst_oid(lc), true))
-			sq_checkpoint_start_at(name, lfirst_oid(lc2), now, lsn);
+			sq_checkpoint_start_at(name, lfirst_oid(lc2), now, horizon);
 	PopActiveSnapshot();
 }
 

@@ -14,7 +14,6 @@
 
 #include "access/htup_details.h"
 #include "access/xact.h"
-#include "access/xlog.h"
 #include "batch/runner.h"
 #include "debug_point.h"
 #include "executor/spi.h"
@@ -131,7 +130,7 @@ run_batch_retrying(SqRunner *runner)
 static void
 run_batches(SqRunner *runner, RunResult *result)
 {
-	runner->goal_lsn = GetXLogInsertRecPtr();
+	runner->goal_horizon = sq_horizon_now();
 	runner->goal = offset_now(runner->context);
 	for (;;)
 	{

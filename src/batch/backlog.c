@@ -165,13 +165,13 @@ collect_relations(SqBacklog *backlog, List *inputs)
 
 /*
  * Surveys what lies between the checkpoint and the target, as of the snapshot;
- * target_lsn is the end of the WAL before the target was taken, or invalid.
+ * horizon was taken before the target, or its lsn is invalid.
  * by_xid prepares for sq_backlog_cut() with a limit.  The result lives in a
  * context of its own below the one given.
  */
 SqBacklog *
 sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
-				  const SqOffset *target, XLogRecPtr target_lsn,
+				  const SqOffset *target, SqHorizon horizon,
 				  Snapshot snapshot, bool by_xid, MemoryContext parent)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "streamq backlog",
@@ -181,7 +181,7 @@ sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
 
 	backlog->context = context;
 	backlog->target = sq_offset_copy(target);
-	backlog->target_lsn = target_lsn;
+	backlog->target_horizon = horizon;
 	backlog->by_xid = by_xid;
 	backlog->untouched = true;
 	backlog->batch_id = checkpoint->batch_id;
@@ -248,8 +248,8 @@ read_upto(SqRelationRead *read, const SqBacklog *backlog, bool whole, uint64 xid
 	else
 	{
 		read->end.offset = backlog->target;
-		if (!XLogRecPtrIsInvalid(backlog->target_lsn))
-			read->end.lsn = backlog->target_lsn;
+		if (!XLogRecPtrIsInvalid(backlog->target_horizon.lsn))
+			read->end.horizon = backlog->target_horizon;
 	}
 }
 

@@ -37,7 +37,7 @@ typedef struct SqBacklog
 {
 	MemoryContext context;
 	SqOffset   *target;
-	XLogRecPtr	target_lsn;		/* cf. SqPosition.lsn */
+	SqHorizon	target_horizon;
 	bool		by_xid;
 	bool		untouched;		/* no batch has been cut from it */
 	int64		batch_id;		/* of the last batch when it was surveyed or cut */
@@ -61,7 +61,7 @@ typedef struct SqCut
 } SqCut;
 
 extern SqBacklog *sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
-									const SqOffset *target, XLogRecPtr target_lsn,
+									const SqOffset *target, SqHorizon horizon,
 									Snapshot snapshot, bool by_xid, MemoryContext parent);
 extern bool sq_backlog_is_current(const SqBacklog *backlog, List *inputs, int64 batch_id);
 extern bool sq_backlog_is_finished(const SqBacklog *backlog);

@@ -124,10 +124,11 @@ drop_backlog(SqRunner *runner)
 static SqCut *
 plan_offsets(SqRunner *runner, const SqQuery *query, List *inputs,
 			 const SqCheckpoint *checkpoint, const SqOffset *newest,
-			 XLogRecPtr newest_lsn)
+			 SqHorizon newest_horizon)
 {
 	bool		limited = query->max_rows_per_batch > 0;
 	Snapshot	snapshot = GetActiveSnapshot();
+	SqHorizon	unknown = {InvalidXLogRecPtr, 0};
 	const SqOffset *begun = limited ? unfinished_target(checkpoint) : NULL;
 	SqCut	   *cut;
 
@@ -143,7 +144,7 @@ plan_offsets(SqRunner *runner, const SqQuery *query, List *inputs,
 	{
 		drop_backlog(runner);
 		runner->backlog = sq_backlog_survey(inputs, checkpoint, begun ? begun : newest,
-											begun ? InvalidXLogRecPtr : newest_lsn,
+											begun ? unknown : newest_horizon,
 											snapshot, limited, runner->context);
 		cut = sq_backlog_cut(runner->backlog, list_length(inputs),
 							 query->max_rows_per_batch, snapshot);
@@ -225,7 +226,7 @@ elapsed_ms(instr_time since)
 /* the part of a batch that runs under the query's settings */
 static SqBatchOutcome
 execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
-			  XLogRecPtr newest_lsn, SqCommitRecord *commit)
+			  SqHorizon newest_horizon, SqCommitRecord *commit)
 {
 	SqStatement *statement;
 	List	   *inputs;
@@ -237,7 +238,7 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 	statement = sq_emit_insert(query);
 	inputs = sq_batch_inputs(query, statement->uses);
 	checkpoint = sq_checkpoint_load(query->name, all_relations(inputs));
-	cut = plan_offsets(runner, query, inputs, checkpoint, newest, newest_lsn);
+	cut = plan_offsets(runner, query, inputs, checkpoint, newest, newest_horizon);
 	if (cut->rows == 0)
 		return SQ_BATCH_IDLE;
 	commit->planning_ms = elapsed_ms(began);
@@ -288,7 +289,7 @@ sq_batch_execute(SqRunner *runner)
 	SqCommitRecord commit;
 	SqQuery    *query;
 	SqOffset   *newest;
-	XLogRecPtr	newest_lsn;
+	SqHorizon	newest_horizon;
 	int			nest_level;
 
 	MemoryContextReset(runner->batch_context);
@@ -296,7 +297,7 @@ sq_batch_execute(SqRunner *runner)
 	memset(&commit, 0, sizeof(commit));
 	commit.started_at = GetCurrentTimestamp();
 	/* before the transaction has a snapshot */
-	newest_lsn = runner->goal ? runner->goal_lsn : GetXLogInsertRecPtr();
+	newest_horizon = runner->goal ? runner->goal_horizon : sq_horizon_now();
 	sq_debug_point("batch-start");
 
 	query = sq_query_load(runner->name, runner->background);
@@ -315,7 +316,7 @@ sq_batch_execute(SqRunner *runner)
 	else
 	{
 		nest_level = sq_settings_push(query->settings);
-		outcome = execute_batch(runner, query, newest, newest_lsn, &commit);
+		outcome = execute_batch(runner, query, newest, newest_horizon, &commit);
 		sq_settings_pop(nest_level);
 	}
 	PopActiveSnapshot();

@@ -23,7 +23,7 @@ typedef struct SqRunner
 	int32		query_id;
 	bool		background;		/* only while the query is active */
 	SqOffset   *goal;			/* read up to here; NULL: what is there */
-	XLogRecPtr	goal_lsn;		/* end of the WAL before that was taken */
+	SqHorizon	goal_horizon;	/* from before that was taken */
 	MemoryContext context;		/* lives as long as the runner */
 	MemoryContext batch_context;	/* reset for each batch */
 	SqBacklog  *backlog;		/* kept between batches when there is a limit */

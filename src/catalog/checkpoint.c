@@ -24,8 +24,8 @@
 
 #define INSERT_OFFSETS \
 	"INSERT INTO streamq.offsets (name, batch_id, relation, start_offset, end_offset," \
-	" target, end_lsn, partial_xid, partial_upto, partial_filenode)" \
-	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+	" target, end_lsn, end_next_xid, partial_xid, partial_upto, partial_filenode)" \
+	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 
 #define INSERT_COMMIT \
 	"INSERT INTO streamq.commits (name, batch_id, started_at, duration_ms, planning_ms," \
@@ -95,7 +95,7 @@ load_offsets(const char *name, List *relids, SqCheckpoint *checkpoint,
 			 MemoryContext context)
 {
 	static SqSql sql = {
-		"SELECT r.relation, o.end_offset, o.target, o.end_lsn, o.partial_xid, o.partial_upto,"
+		"SELECT r.relation, o.end_offset, o.target, o.end_lsn, o.end_next_xid, o.partial_xid, o.partial_upto,"
 		" o.partial_filenode FROM pg_catalog.unnest($2) AS r (relation)"
 		" CROSS JOIN LATERAL (SELECT * FROM streamq.offsets o WHERE o.name = $1"
 		" AND o.relation = r.relation ORDER BY o.batch_id DESC LIMIT 1) o",
@@ -116,15 +116,21 @@ load_offsets(const char *name, List *relids, SqCheckpoint *checkpoint,
 		relation->position.offset = offset_column(i, 2, context);
 		relation->target = offset_column(i, 3, context);
 		column = sq_engine_value(i, 4, &isnull);
-		relation->position.lsn = isnull ? InvalidXLogRecPtr : DatumGetLSN(column);
-		column = sq_engine_value(i, 5, &isnull);
+		if (!isnull)
+		{
+			relation->position.horizon.lsn = DatumGetLSN(column);
+			column = sq_engine_value(i, 5, &isnull);
+			relation->position.horizon.xid =
+				U64FromFullTransactionId(DatumGetFullTransactionId(column));
+		}
+		column = sq_engine_value(i, 6, &isnull);
 		if (isnull)
 			continue;
 		relation->position.partial_xid =
 			U64FromFullTransactionId(DatumGetFullTransactionId(column));
-		column = sq_engine_value(i, 6, &isnull);
+		column = sq_engine_value(i, 7, &isnull);
 		relation->position.partial_upto = *(ItemPointer) DatumGetPointer(column);
-		relation->partial_filenode = DatumGetObjectId(sq_engine_value(i, 7, &isnull));
+		relation->partial_filenode = DatumGetObjectId(sq_engine_value(i, 8, &isnull));
 	}
 }
 
@@ -163,12 +169,12 @@ insert_offsets(const char *name, int64 batch_id, const SqOffsetRecord *record)
 {
 	static SqSql sql = {
 		INSERT_OFFSETS,
-		10, {TEXTOID, INT8OID, REGCLASSOID, PG_SNAPSHOTOID, PG_SNAPSHOTOID,
-			PG_SNAPSHOTOID, LSNOID, XID8OID, TIDOID, OIDOID}, NULL
+		11, {TEXTOID, INT8OID, REGCLASSOID, PG_SNAPSHOTOID, PG_SNAPSHOTOID,
+			PG_SNAPSHOTOID, LSNOID, XID8OID, XID8OID, TIDOID, OIDOID}, NULL
 	};
 	ItemPointerData upto = record->end.partial_upto;
-	Datum		values[10];
-	char		nulls[10];
+	Datum		values[11];
+	char		nulls[11];
 
 	memset(nulls, ' ', sizeof(nulls));
 	values[0] = CStringGetTextDatum(name);
@@ -177,14 +183,15 @@ insert_offsets(const char *name, int64 batch_id, const SqOffsetRecord *record)
 	values[3] = SqOffsetGetDatum(record->start);
 	values[4] = SqOffsetGetDatum(record->end.offset);
 	values[5] = SqOffsetGetDatum(record->target);
-	values[6] = LSNGetDatum(record->end.lsn);
-	values[7] = FullTransactionIdGetDatum(FullTransactionIdFromU64(record->end.partial_xid));
-	values[8] = PointerGetDatum(&upto);
-	values[9] = ObjectIdGetDatum(record->filenode);
-	if (XLogRecPtrIsInvalid(record->end.lsn))
-		nulls[6] = 'n';
+	values[6] = LSNGetDatum(record->end.horizon.lsn);
+	values[7] = FullTransactionIdGetDatum(FullTransactionIdFromU64(record->end.horizon.xid));
+	values[8] = FullTransactionIdGetDatum(FullTransactionIdFromU64(record->end.partial_xid));
+	values[9] = PointerGetDatum(&upto);
+	values[10] = ObjectIdGetDatum(record->filenode);
+	if (XLogRecPtrIsInvalid(record->end.horizon.lsn))
+		nulls[6] = nulls[7] = 'n';
 	if (record->end.partial_xid == 0)
-		nulls[7] = nulls[8] = nulls[9] = 'n';
+		nulls[8] = nulls[9] = nulls[10] = 'n';
 	sq_engine_exec(&sql, values, nulls);
 }
 
@@ -285,7 +292,7 @@ sq_checkpoint_commit(const char *name, const SqCheckpoint *last,
 /* Makes a query without a checkpoint start at an offset in one relation. */
 void
 sq_checkpoint_start_at(const char *name, Oid relation, const SqOffset *offset,
-					   XLogRecPtr lsn)
+					   SqHorizon horizon)
 {
 	SqOffsetRecord record;
 	SqEngine	engine;
@@ -294,7 +301,7 @@ sq_checkpoint_start_at(const char *name, Oid relation, const SqOffset *offset,
 	record.relid = relation;
 	record.start = sq_offset_empty();
 	record.end.offset = offset;
-	record.end.lsn = lsn;
+	record.end.horizon = horizon;
 	record.target = offset;
 	sq_engine_begin(&engine);
 	insert_offsets(name, -1, &record);

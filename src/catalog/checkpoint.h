@@ -75,7 +75,7 @@ extern void sq_checkpoint_commit(const char *name, const SqCheckpoint *last,
 								 const SqCommitRecord *commit,
 								 const SqOffsetRecord *offsets, int noffsets);
 extern void sq_checkpoint_start_at(const char *name, Oid relation,
-								   const SqOffset *offset, XLogRecPtr lsn);
+								   const SqOffset *offset, SqHorizon horizon);
 extern void sq_checkpoint_delete(const char *name);
 
 extern const char *const sq_checkpoint_statements[];

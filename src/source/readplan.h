@@ -34,13 +34,14 @@ extern ParamListInfo sq_readplan_params(const SqReadPlan *plan, int nparams);
 extern const SqReadPlan *sq_readplan_of_params(ParamListInfo params);
 
 /*
- * True if a page has not been changed since the start was taken.  Unknown, and
+ * True if a page has not been changed since the start's horizon.  Unknown, and
  * false, for pages that are not WAL-logged.
  */
 static inline bool
 sq_page_is_old(const SqPosition *start, Page page)
 {
-	return PageGetLSN(page) <= start->lsn && !XLogRecPtrIsInvalid(PageGetLSN(page));
+	return PageGetLSN(page) <= start->horizon.lsn &&
+		!XLogRecPtrIsInvalid(PageGetLSN(page));
 }
 
 /*
@@ -48,7 +49,7 @@ sq_page_is_old(const SqPosition *start, Page page)
  * runs for each tuple of each page looked at.
  *
  * On an old page there is nothing of transactions that have begun since the
- * start.  What looks so is a frozen row of an earlier epoch, inserted more than
+ * start's horizon.  What looks so is a frozen row of an earlier epoch, inserted more than
  * 2^32 transactions ago, whose xmin has come round again.
  */
 static inline bool
@@ -57,7 +58,7 @@ sq_in_range(const SqPosition *start, const SqPosition *end, bool test_end,
 {
 	if (sq_position_covers(start, xid, tid))
 		return false;
-	if (page_is_old && xid >= start->offset->xmax.value)
+	if (page_is_old && xid >= start->horizon.xid)
 		return false;
 	return !test_end || sq_position_covers(end, xid, tid);
 }

@@ -189,8 +189,10 @@ survey_page(Relation rel, Buffer buffer, uint64 next_xid,
 	bool		is_old = sq_page_is_old(&request->start, page);
 	bool		listed = false;
 
-	/* most pages of a large source */
-	if (is_old && request->start.offset->nxip == 0 && request->start.partial_xid == 0)
+	/* most pages of a large source, when all has ended that had begun then */
+	if (is_old && request->start.offset->nxip == 0 &&
+		request->start.partial_xid == 0 &&
+		request->start.offset->xmax.value >= request->start.horizon.xid)
 		return false;
 
 	for (OffsetNumber off = FirstOffsetNumber; off <= maxoff; off++)
