@@ -215,7 +215,7 @@ CREATE FUNCTION streamq.worker_activity(OUT query_id integer, OUT worker_pid int
 COMMENT ON FUNCTION streamq.worker_activity() IS
 	'the worker that serves each active query of this database';
 
-CREATE VIEW streamq.status AS
+CREATE VIEW streamq.status WITH (security_barrier) AS
 	SELECT q.name,
 		   pg_get_userbyid(streamq.query_owner(q.definition)) AS owner,
 		   CASE WHEN q.failed THEN 'failed'
@@ -243,7 +243,7 @@ CREATE VIEW streamq.status AS
 COMMENT ON VIEW streamq.status IS 'one row for each streaming query: what it does, how far it is, why it failed';
 GRANT SELECT ON streamq.status TO PUBLIC;
 
-CREATE VIEW streamq.progress AS
+CREATE VIEW streamq.progress WITH (security_barrier) AS
 	SELECT c.name, c.batch_id, c.started_at, c.duration_ms,
 		   c.input_rows, c.late_rows, c.output_rows, c.state_rows,
 		   c.watermark, c.max_event_time,

@@ -97,8 +97,12 @@ sq_settings_push(List *settings)
 	return nest_level;
 }
 
+/*
+ * Undoes that, and whatever functions have set in between: a query's functions
+ * must not leave settings to somebody else who runs it.
+ */
 void
 sq_settings_pop(int nest_level)
 {
-	AtEOXact_GUC(true, nest_level);
+	AtEOXact_GUC(false, nest_level);
 }

@@ -5,6 +5,7 @@
 #include "api/api.h"
 
 #include "access/relation.h"
+#include "catalog/checkpoint.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
@@ -109,6 +110,7 @@ forget_relation(Oid relid)
 	ListCell   *lc;
 
 	(void) sq_source_delete(relid);
+	sq_checkpoint_forget_relation(relid);
 	foreach(lc, sq_query_names_using(relid))
 	{
 		SqQuery    *query = sq_query_load(lfirst(lc), true);

@@ -21,6 +21,7 @@
 #include "debug_point.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
+#include "sink/sink.h"
 #include "source/guard.h"
 #include "source/physical.h"
 #include "storage/lmgr.h"
@@ -237,6 +238,8 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 	INSTR_TIME_SET_CURRENT(began);
 	statement = sq_emit_insert(query);
 	inputs = sq_batch_inputs(query, statement->uses);
+	/* it may have become a partition of a source */
+	sq_sink_check_sources(query->sink, query->sources);
 	checkpoint = sq_checkpoint_load(query->name, all_relations(inputs));
 	cut = plan_offsets(runner, query, inputs, checkpoint, newest, newest_horizon);
 	if (cut->rows == 0)

@@ -16,11 +16,20 @@
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 
-/* greatest event time minus delay, by the arithmetic of the column's type */
+/*
+ * Greatest event time minus delay, by the arithmetic of the column's type; or
+ * PG_INT64_MIN if that is before all time.
+ */
 static TimestampTz
 subtract_delay(const SqSource *source, TimestampTz time)
 {
-	Datum		delay = IntervalPGetDatum(source->watermark_delay);
+	const Interval *interval = source->watermark_delay;
+	Datum		delay = IntervalPGetDatum(interval);
+	double		longest = (interval->month * 31.0 + interval->day + 1) * USECS_PER_DAY +
+	(double) interval->time;
+
+	if ((double) time - longest < (double) MIN_TIMESTAMP)
+		return PG_INT64_MIN;
 
 	if (get_atttype(source->relid, source->event_time) == TIMESTAMPTZOID)
 		return DatumGetTimestampTz(DirectFunctionCall2(timestamptz_mi_interval,
@@ -58,10 +67,12 @@ sq_watermark_advance(const SqCheckpoint *last, List *inputs,
 		if (source->watermark_delay == NULL)
 			continue;
 		found = true;
+		if (time != PG_INT64_MIN)
+			time = subtract_delay(source, time);
 		if (time == PG_INT64_MIN)
 			complete = false;
 		else
-			least = Min(least, subtract_delay(source, time));
+			least = Min(least, time);
 	}
 
 	commit->has_watermark = last->has_watermark;

@@ -257,9 +257,8 @@ trim(const char *name, int64 batch_id)
 	};
 	static SqSql trim_offsets = {
 		"DELETE FROM streamq.offsets o WHERE name = $1 AND batch_id <= $2"
-		" AND (EXISTS (SELECT FROM streamq.offsets n WHERE n.name = o.name"
-		" AND n.relation = o.relation AND n.batch_id > o.batch_id)"
-		" OR NOT EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = o.relation))",
+		" AND EXISTS (SELECT FROM streamq.offsets n WHERE n.name = o.name"
+		" AND n.relation = o.relation AND n.batch_id > o.batch_id)",
 		2, {TEXTOID, INT8OID}, NULL
 	};
 	Datum		values[2] = {CStringGetTextDatum(name), Int64GetDatum(batch_id)};
@@ -324,5 +323,20 @@ sq_checkpoint_delete(const char *name)
 	sq_engine_begin(&engine);
 	sq_engine_exec(&offsets, &value, NULL);
 	sq_engine_exec(&commits, &value, NULL);
+	sq_engine_end(&engine);
+}
+
+/* Forgets a relation that has been dropped; its oid may be used again. */
+void
+sq_checkpoint_forget_relation(Oid relation)
+{
+	static SqSql sql = {
+		"DELETE FROM streamq.offsets WHERE relation = $1", 1, {REGCLASSOID}, NULL
+	};
+	Datum		value = ObjectIdGetDatum(relation);
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	sq_engine_exec(&sql, &value, NULL);
 	sq_engine_end(&engine);
 }

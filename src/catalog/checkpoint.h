@@ -77,6 +77,7 @@ extern void sq_checkpoint_commit(const char *name, const SqCheckpoint *last,
 extern void sq_checkpoint_start_at(const char *name, Oid relation,
 								   const SqOffset *offset, SqHorizon horizon);
 extern void sq_checkpoint_delete(const char *name);
+extern void sq_checkpoint_forget_relation(Oid relation);
 
 extern const char *const sq_checkpoint_statements[];
 
