@@ -282,6 +282,18 @@ sq_offset_equal(const SqOffset *a, const SqOffset *b)
 		memcmp(VARDATA(a), VARDATA(b), VARSIZE(a) - VARHDRSZ) == 0;
 }
 
+/* True if the offset sees every transaction that the other one sees. */
+bool
+sq_offset_sees_all(const SqOffset *offset, const SqOffset *other)
+{
+	if (other->xmax.value > offset->xmax.value)
+		return false;
+	for (uint32 i = 0; i < offset->nxip; i++)
+		if (sq_offset_sees(other, offset->xip[i].value))
+			return false;
+	return true;
+}
+
 /*
  * Refuses a range that 32-bit xids cannot decide, or that does not belong to
  * this cluster.

@@ -6,6 +6,7 @@
 
 #include "access/xact.h"
 #include "access/table.h"
+#include "batch/batch.h"
 #include "batch/statement.h"
 #include "catalog/checkpoint.h"
 #include "catalog/dependency.h"
@@ -317,6 +318,7 @@ try_batch(const SqQuery *query)
 	SqReadPlan	nothing = {NULL, 0};
 	ListCell   *lc;
 
+	(void) sq_batch_inputs(query, statement->uses);
 	foreach(lc, sq_statement_try(statement, sq_readplan_params(&nothing, statement->nparams)))
 		sq_sink_check_sources(lfirst_oid(lc), query->sources);
 }

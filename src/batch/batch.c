@@ -28,6 +28,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
+#include "utils/syscache.h"
 
 /*
  * A checkpoint counts the transactions of the cluster in which it was made, for
@@ -282,6 +283,24 @@ may_run(const SqRunner *runner, const SqQuery *query)
 }
 
 /*
+ * The query, its definition locked; NULL, or an error in the foreground, if it
+ * is not there.
+ */
+static SqQuery *
+load_query(const SqRunner *runner)
+{
+	SqQuery    *query = sq_query_load(runner->name, runner->background);
+
+	if (query == NULL)
+		return NULL;
+	LockRelationOid(query->definition, AccessShareLock);
+	/* somebody may have dropped it, and the query with it, while we waited */
+	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(query->definition)))
+		query = sq_query_load(runner->name, runner->background);
+	return query;
+}
+
+/*
  * Executes the next batch of a query, up to the commit.
  */
 SqBatchOutcome
@@ -303,7 +322,7 @@ sq_batch_execute(SqRunner *runner)
 	newest_horizon = runner->goal ? runner->goal_horizon : sq_horizon_now();
 	sq_debug_point("batch-start");
 
-	query = sq_query_load(runner->name, runner->background);
+	query = load_query(runner);
 	if (!may_run(runner, query))
 	{
 		MemoryContextSwitchTo(old);

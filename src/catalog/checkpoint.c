@@ -34,8 +34,18 @@
 	" total_output_rows)" \
 	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
 
+/* now and then */
+#define TRIM_COMMITS \
+	"DELETE FROM streamq.commits WHERE name = $1 AND batch_id <= $2"
+#define TRIM_OFFSETS \
+	"DELETE FROM streamq.offsets o WHERE name = $1 AND batch_id <= $2" \
+	" AND EXISTS (SELECT FROM streamq.offsets n WHERE n.name = o.name" \
+	" AND n.relation = o.relation AND n.batch_id > o.batch_id)"
+
 /* what sq_checkpoint_commit() executes, to be shown */
-const char *const sq_checkpoint_statements[] = {INSERT_OFFSETS, INSERT_COMMIT, NULL};
+const char *const sq_checkpoint_statements[] = {
+	INSERT_OFFSETS, INSERT_COMMIT, TRIM_COMMITS, TRIM_OFFSETS, NULL
+};
 
 /* the commit record of the last batch */
 static void
@@ -252,13 +262,11 @@ static void
 trim(const char *name, int64 batch_id)
 {
 	static SqSql trim_commits = {
-		"DELETE FROM streamq.commits WHERE name = $1 AND batch_id <= $2",
+		TRIM_COMMITS,
 		2, {TEXTOID, INT8OID}, NULL
 	};
 	static SqSql trim_offsets = {
-		"DELETE FROM streamq.offsets o WHERE name = $1 AND batch_id <= $2"
-		" AND EXISTS (SELECT FROM streamq.offsets n WHERE n.name = o.name"
-		" AND n.relation = o.relation AND n.batch_id > o.batch_id)",
+		TRIM_OFFSETS,
 		2, {TEXTOID, INT8OID}, NULL
 	};
 	Datum		values[2] = {CStringGetTextDatum(name), Int64GetDatum(batch_id)};

@@ -77,6 +77,23 @@ since_init(SampleScanState *node, int eflags)
 	node->tsm_state = state;
 }
 
+/*
+ * What the end sees and the statement's snapshot does not would be missed, now
+ * and by whoever goes on from that end.
+ */
+static void
+check_snapshot(Snapshot snapshot, const SqOffset *end)
+{
+	SqOffset   *seen = sq_offset_capture(snapshot);
+
+	if (!sq_offset_sees_all(seen, end))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("offset is newer than the snapshot of the statement"),
+				 errhint("Take the offset with streamq.current_offset() in the same transaction.")));
+	pfree(seen);
+}
+
 static void
 since_begin(SampleScanState *node, Datum *params, int nparams, uint32 seed)
 {
@@ -113,6 +130,7 @@ since_begin(SampleScanState *node, Datum *params, int nparams, uint32 seed)
 		state->end.offset = DatumGetSqOffset(params[1]);
 		sq_offset_check_readable(state->start.offset, state->end.offset,
 								 state->next_xid);
+		check_snapshot(node->ss.ps.state->es_snapshot, state->end.offset);
 	}
 	node->use_bulkread = !state->planned ||
 		state->nblocks > (BlockNumber) NBuffers / 4;

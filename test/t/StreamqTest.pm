@@ -283,7 +283,7 @@ sub psql_in_background
 			$node->connstr($database // 'postgres'), '-f', '-'
 		],
 		'<', \$run{in}, '>', \$run{out}, '2>', \$run{err});
-	$run{handle}->pump_nb;
+	$run{handle}->pump while $run{in} ne '';
 	return \%run;
 }
 
