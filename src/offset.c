@@ -194,7 +194,10 @@ sq_horizon_now(void)
 {
 	SqHorizon	horizon;
 
-	/* in this order: who gets an xid after the second has not written before the first */
+	/*
+	 * in this order: who gets an xid after the second has not written before
+	 * the first
+	 */
 	horizon.lsn = GetXLogInsertRecPtr();
 	pg_memory_barrier();
 	horizon.xid = U64FromFullTransactionId(ReadNextFullTransactionId());

@@ -146,7 +146,9 @@ sq_regclass_array(List *oids)
 	int			n = 0;
 
 	foreach(lc, oids)
+	{
 		elements[n++] = ObjectIdGetDatum(lfirst_oid(lc));
+	}
 	return PointerGetDatum(construct_array(elements, n, REGCLASSOID, sizeof(Oid),
 										   true, TYPALIGN_INT));
 }

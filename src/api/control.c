@@ -116,8 +116,11 @@ query_is_done(SqQuery *query, SqOffset *upto, int64 *batch_id, bool look_anyway)
 	ListCell   *lc;
 
 	foreach(lc, query->sources)
+	{
 		relations = list_concat(relations, sq_physical_relations(lfirst_oid(lc), true));
+	}
 	checkpoint = sq_checkpoint_load(query->name, relations);
+
 	/*
 	 * Looking again is worth while after a further batch; now and then also
 	 * without one, as rows may have been deleted instead of processed.
@@ -128,11 +131,13 @@ query_is_done(SqQuery *query, SqOffset *upto, int64 *batch_id, bool look_anyway)
 
 	PushActiveSnapshot(GetLatestSnapshot());
 	foreach(lc, relations)
+	{
 		if (!relation_is_done(lfirst_oid(lc), checkpoint, upto))
 		{
 			done = false;
 			break;
 		}
+	}
 	PopActiveSnapshot();
 	return done;
 }

@@ -320,7 +320,9 @@ try_batch(const SqQuery *query)
 
 	(void) sq_batch_inputs(query, statement->uses);
 	foreach(lc, sq_statement_try(statement, sq_readplan_params(&nothing, statement->nparams)))
+	{
 		sq_sink_check_sources(lfirst_oid(lc), query->sources);
+	}
 }
 
 /* ------------------------------------------------------------ SQL functions */
@@ -386,8 +388,10 @@ sq_api_start_latest(const char *name, List *sources)
 	PushActiveSnapshot(GetLatestSnapshot());
 	now = sq_offset_capture(GetActiveSnapshot());
 	foreach(lc, sources)
+	{
 		foreach(lc2, sq_physical_relations(lfirst_oid(lc), true))
 			sq_checkpoint_start_at(name, lfirst_oid(lc2), now, horizon);
+	}
 	PopActiveSnapshot();
 }
 

@@ -139,7 +139,9 @@ collect_relations(SqBacklog *backlog, List *inputs)
 	ListCell   *lc2;
 
 	foreach(lc, inputs)
+	{
 		backlog->nrelations += list_length(((SqInput *) lfirst(lc))->relations);
+	}
 	backlog->relations = palloc0(sizeof(SqBacklogRelation) * (backlog->nrelations + 1));
 	backlog->nrelations = 0;
 	foreach(lc, inputs)

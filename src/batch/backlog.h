@@ -40,7 +40,8 @@ typedef struct SqBacklog
 	SqHorizon	target_horizon;
 	bool		by_xid;
 	bool		untouched;		/* no batch has been cut from it */
-	int64		batch_id;		/* of the last batch when it was surveyed or cut */
+	int64		batch_id;		/* of the last batch when it was surveyed or
+								 * cut */
 	SqBacklogRelation *relations;	/* sorted by relid */
 	int			nrelations;
 	int64		rows;

@@ -92,7 +92,9 @@ all_relations(List *inputs)
 	ListCell   *lc;
 
 	foreach(lc, inputs)
+	{
 		result = list_concat_copy(result, ((SqInput *) lfirst(lc))->relations);
+	}
 	return result;
 }
 

@@ -15,7 +15,7 @@ typedef struct SqIdentity
 } SqIdentity;
 
 extern SqRunner *sq_runner_create(const char *name, int32 query_id,
-								 bool background, MemoryContext parent);
+								  bool background, MemoryContext parent);
 extern void sq_runner_forget(SqRunner *runner);
 extern void sq_runner_destroy(SqRunner *runner);
 extern void sq_runner_begin(void);

@@ -103,9 +103,11 @@ sq_statement_try(const SqStatement *statement, ParamListInfo params)
 		ExecutorStart(desc, EXEC_FLAG_EXPLAIN_ONLY);
 		ExecutorEnd(desc);
 		foreach(lc2, plan->resultRelations)
+		{
 			written = lappend_oid(written,
 								  list_nth_node(RangeTblEntry, plan->rtable,
 												lfirst_int(lc2) - 1)->relid);
+		}
 		FreeQueryDesc(desc);
 	}
 	return written;

@@ -180,7 +180,7 @@ insert_offsets(const char *name, int64 batch_id, const SqOffsetRecord *record)
 	static SqSql sql = {
 		INSERT_OFFSETS,
 		11, {TEXTOID, INT8OID, REGCLASSOID, PG_SNAPSHOTOID, PG_SNAPSHOTOID,
-			PG_SNAPSHOTOID, LSNOID, XID8OID, XID8OID, TIDOID, OIDOID}, NULL
+		PG_SNAPSHOTOID, LSNOID, XID8OID, XID8OID, TIDOID, OIDOID}, NULL
 	};
 	ItemPointerData upto = record->end.partial_upto;
 	Datum		values[11];
@@ -228,7 +228,7 @@ insert_commit(const char *name, const SqCheckpoint *last, const SqCommitRecord *
 		INSERT_COMMIT,
 		16, {TEXTOID, INT8OID, TIMESTAMPTZOID, FLOAT8OID, FLOAT8OID, FLOAT8OID,
 			INT8OID, INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
-			TIMESTAMPTZARRAYOID, INT8OID, INT8OID, INT8OID}, NULL
+		TIMESTAMPTZARRAYOID, INT8OID, INT8OID, INT8OID}, NULL
 	};
 	Datum		values[16];
 	char		nulls[16];

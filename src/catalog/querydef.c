@@ -240,7 +240,7 @@ sq_query_insert(SqQuery *query)
 		" checkpoint_definition)"
 		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $2) RETURNING query_id",
 		9, {TEXTOID, REGCLASSOID, REGCLASSOID, REGCLASSARRAYOID, TEXTOID,
-			TEXTOID, INT8OID, TEXTARRAYOID, INT8OID}, NULL
+		TEXTOID, INT8OID, TEXTARRAYOID, INT8OID}, NULL
 	};
 	Datum		values[9];
 	char		nulls[9];

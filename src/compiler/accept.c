@@ -103,8 +103,10 @@ from_streams(Node *node, Level *level)
 	if (IsA(node, FromExpr))
 	{
 		foreach(lc, ((FromExpr *) node)->fromlist)
+		{
 			if (from_streams(lfirst(lc), level))
 				return true;
+		}
 		return false;
 	}
 	/* a tree of set operations */
@@ -211,7 +213,9 @@ accept_from(Node *node, Level *level)
 	if (IsA(node, FromExpr))
 	{
 		foreach(lc, ((FromExpr *) node)->fromlist)
+		{
 			streams += accept_from(lfirst(lc), level);
+		}
 	}
 	else if (IsA(node, JoinExpr))
 	{

@@ -120,12 +120,12 @@ char *
 sq_emit_show(const SqStatement *statement)
 {
 	int			nest_level = NewGUCNestLevel();
-	char	   *text;
+	char	   *shown;
 
 	(void) set_config_option("search_path", "pg_catalog, pg_temp",
 							 PGC_USERSET, PGC_S_SESSION,
 							 GUC_ACTION_SAVE, true, 0, false);
-	text = pg_get_querydef(copyObject(statement->query), true);
+	shown = pg_get_querydef(copyObject(statement->query), true);
 	AtEOXact_GUC(true, nest_level);
-	return text;
+	return shown;
 }

@@ -78,8 +78,10 @@ sq_streams_among(List *tables, List *sources)
 	ListCell   *lc;
 
 	foreach(lc, tables)
+	{
 		if (list_member_oid(sources, lfirst_oid(lc)))
 			result = lappend_oid(result, lfirst_oid(lc));
+	}
 	return result;
 }
 
@@ -100,8 +102,10 @@ source_index(List *sources, Oid relid)
 	ListCell   *lc;
 
 	foreach(lc, sources)
+	{
 		if (lfirst_oid(lc) == relid)
 			return foreach_current_index(lc);
+	}
 	return -1;
 }
 

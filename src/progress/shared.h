@@ -14,7 +14,8 @@
 
 #define SQ_MAX_TASKS		1024	/* started queries in all databases */
 #define SQ_MAX_WORKERS		64
-#define SQ_MAX_DATABASES	256 /* databases waiting to be looked at, or paused */
+#define SQ_MAX_DATABASES	256 /* databases waiting to be looked at, or
+								 * paused */
 
 /* a started query; all fields under SqShared.lock */
 typedef struct SqTask
@@ -24,7 +25,8 @@ typedef struct SqTask
 	Oid			owner;
 	bool		owner_can_login;
 	char		name[NAMEDATALEN];
-	int64		interval_us;	/* trigger interval; 0: as soon as there is data */
+	int64		interval_us;	/* trigger interval; 0: as soon as there is
+								 * data */
 	TimestampTz due;			/* not before */
 	pid_t		worker_pid;		/* who ran it last, and is alive */
 	bool		running;		/* worker_pid is on it now */

@@ -161,6 +161,7 @@ sq_sink_check_sources(Oid relation, List *sources)
 	ListCell   *lc;
 
 	foreach(lc, sources)
+	{
 		if (sq_physical_overlap(relation, lfirst_oid(lc)))
 			ereport(ERROR,
 					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
@@ -168,6 +169,7 @@ sq_sink_check_sources(Oid relation, List *sources)
 							get_rel_name(relation)),
 					 errdetail("Each batch would read what the one before has written, without end."),
 					 errhint("Name another sink with the argument \"sink\".")));
+	}
 }
 
 /* Drops the sink, as the current user. */

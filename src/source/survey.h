@@ -18,8 +18,10 @@ typedef struct SqSurveyRequest
 	Snapshot	snapshot;
 	AttrNumber	event_time;		/* column whose maximum is wanted, or 0 */
 	bool		by_xid;			/* also collect rows by transaction */
-	int64		stop_after;		/* stop when this many rows are found; 0: never */
-	const BlockNumber *only_blocks; /* look only at these, ascending; NULL: all */
+	int64		stop_after;		/* stop when this many rows are found; 0:
+								 * never */
+	const BlockNumber *only_blocks; /* look only at these, ascending; NULL:
+									 * all */
 	BlockNumber nonly_blocks;
 } SqSurveyRequest;
 

@@ -28,8 +28,10 @@ drops_streamq(const DropStmt *stmt)
 	if (stmt->removeType != OBJECT_EXTENSION)
 		return false;
 	foreach(lc, stmt->objects)
+	{
 		if (strcmp(strVal(lfirst(lc)), "streamq") == 0)
 			return OidIsValid(get_extension_oid("streamq", true));
+	}
 	return false;
 }
 

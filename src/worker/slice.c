@@ -18,7 +18,8 @@
 #include "worker/session.h"
 #include "worker/worker.h"
 
-#define SLICE_MS			500		/* then others get their turn, streamq.run() too */
+#define SLICE_MS			500 /* then others get their turn, streamq.run()
+								 * too */
 #define RETRY_DELAY_FIRST_MS 100
 #define MAX_FAILURES_COUNTED 8
 

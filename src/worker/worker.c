@@ -32,7 +32,8 @@
 #include "worker/slice.h"
 
 #define IDLE_EXIT_MS		5000	/* without any task to serve */
-#define CRASH_DELAY_MS		100		/* before the task of a dead worker is taken on */
+#define CRASH_DELAY_MS		100 /* before the task of a dead worker is taken
+								 * on */
 
 static SqWorkerSlot *my_slot;
 static SqWorkerSlot my_scope;	/* a copy of what does not change */

@@ -21,13 +21,14 @@ use Test::More;
 my @points = qw(batch-start before-sink after-sink before-commit after-commit);
 my $limit = 20;
 
-# what is loaded for each case: numbers of rows of transactions
+# What is loaded for each case: numbers of rows of transactions.  A multiple of
+# the limit is a case of its own: the last piece ends with the transaction.
 my %kinds = (
 	whole => { transactions => [ (5) x 8 ] },
 	'cut by transaction' =>
 	  { limit => $limit, transactions => [ (7) x 10 ], cut_by => 'transaction' },
 	'cut by position' =>
-	  { limit => $limit, transactions => [90], cut_by => 'position' });
+	  { limit => $limit, transactions => [ 4 * $limit, 90, 5 ], cut_by => 'position' });
 
 my $node = new_server(
 	'crash_points',

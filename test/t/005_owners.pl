@@ -17,7 +17,7 @@ sql($node, q{
 	CREATE ROLE nora NOLOGIN;
 	GRANT CREATE ON SCHEMA public TO lena, nora;
 	ALTER DATABASE postgres SET work_mem = '1MB';
-	ALTER ROLE ALL SET app.all = 'everybody';
+	ALTER ROLE ALL SET app.everybody = 'everybody';
 	ALTER ROLE lena SET work_mem = '2MB';
 	ALTER ROLE nora SET work_mem = '3MB';
 	ALTER ROLE lena SET app.who = 'lena anywhere';
@@ -52,7 +52,7 @@ foreach my $owner (qw(lena nora))
 
 	create_as($owner, "who_$owner", q{SELECT id, current_user::text, session_user::text,
 		current_setting('is_superuser') AS super, current_setting('work_mem') AS memory,
-		current_setting('app.who') AS app, current_setting('app.all') AS everybody FROM t});
+		current_setting('app.who') AS app, current_setting('app.everybody') AS everybody FROM t});
 	sql($node, "SELECT streamq.start('who_$owner')");
 	next_batch("who_$owner");
 	is(sql($node, "SELECT DISTINCT \"current_user\", session_user, super, memory, app, everybody FROM who_$owner"),
