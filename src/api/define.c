@@ -319,7 +319,7 @@ try_batch(const SqQuery *query)
 	ListCell   *lc;
 
 	(void) sq_batch_inputs(query, statement->uses);
-	foreach(lc, sq_statement_try(statement, sq_readplan_params(&nothing, statement->nparams)))
+	foreach(lc, sq_statement_try(statement, sq_readplan_params(&nothing, statement->nparams, sq_offset_empty())))
 	{
 		sq_sink_check_sources(lfirst_oid(lc), query->sources);
 	}

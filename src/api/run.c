@@ -141,9 +141,13 @@ run_batches(SqRunner *runner, RunResult *result)
 		sq_debug_point("after-commit");
 		result->batches++;
 		result->input_rows += runner->input_rows;
+		if (runner->reached)
+			break;
 	}
 	if (runner->had_failures)
 		sq_query_record_recovery(runner->name);
+	/* what follows in the caller's block gets a transaction of his own kind */
+	SPI_commit();
 }
 
 static Datum

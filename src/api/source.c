@@ -83,6 +83,7 @@ check_relation(Relation rel)
 				 errdetail("Increments can be read only of heap tables.")));
 	/* looks for partitions that are foreign tables */
 	(void) sq_physical_relations(RelationGetRelid(rel), true);
+	sq_physical_check_children(RelationGetRelid(rel));
 }
 
 /* the number of the event-time column, checked */

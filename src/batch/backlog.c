@@ -131,27 +131,43 @@ compare_relations(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
+/* true if a relation takes part in what is requested */
+static bool
+takes_part(Oid relid, const SqCheckpoint *checkpoint, const SqBacklogRequest *request)
+{
+	const SqRelationOffset *last;
+
+	if (!request->begun)
+		return true;
+	last = sq_checkpoint_find(checkpoint, relid);
+	return last != NULL && sq_offset_equal(last->target, request->target);
+}
+
 /* puts the relations of all sources into the backlog, sorted by oid */
 static void
-collect_relations(SqBacklog *backlog, List *inputs)
+collect_relations(SqBacklog *backlog, List *inputs, const SqCheckpoint *checkpoint,
+				  const SqBacklogRequest *request)
 {
+	int			n = 0;
 	ListCell   *lc;
 	ListCell   *lc2;
 
 	foreach(lc, inputs)
 	{
-		backlog->nrelations += list_length(((SqInput *) lfirst(lc))->relations);
+		n += list_length(((SqInput *) lfirst(lc))->relations);
 	}
-	backlog->relations = palloc0(sizeof(SqBacklogRelation) * (backlog->nrelations + 1));
-	backlog->nrelations = 0;
+	backlog->relations = palloc0(sizeof(SqBacklogRelation) * (n + 1));
 	foreach(lc, inputs)
 	{
 		foreach(lc2, ((SqInput *) lfirst(lc))->relations)
 		{
-			SqBacklogRelation *relation = &backlog->relations[backlog->nrelations++];
+			SqBacklogRelation *relation = &backlog->relations[backlog->nrelations];
 
+			if (!takes_part(lfirst_oid(lc2), checkpoint, request))
+				continue;
 			relation->relid = lfirst_oid(lc2);
 			relation->source = foreach_current_index(lc);
+			backlog->nrelations++;
 		}
 	}
 	qsort(backlog->relations, backlog->nrelations, sizeof(SqBacklogRelation),
@@ -166,15 +182,13 @@ collect_relations(SqBacklog *backlog, List *inputs)
 }
 
 /*
- * Surveys what lies between the checkpoint and the target, as of the snapshot;
- * horizon was taken before the target, or its lsn is invalid.
- * by_xid prepares for sq_backlog_cut() with a limit.  The result lives in a
- * context of its own below the one given.
+ * Surveys what lies between the checkpoint and the target, as of the snapshot.
+ * The result lives in a context of its own below the one given.
  */
 SqBacklog *
 sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
-				  const SqOffset *target, SqHorizon horizon,
-				  Snapshot snapshot, bool by_xid, MemoryContext parent)
+				  const SqBacklogRequest *request, Snapshot snapshot,
+				  MemoryContext parent)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "streamq backlog",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -182,13 +196,13 @@ sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
 	SqBacklog  *backlog = palloc0(sizeof(SqBacklog));
 
 	backlog->context = context;
-	backlog->target = sq_offset_copy(target);
-	backlog->target_horizon = horizon;
-	backlog->by_xid = by_xid;
+	backlog->target = sq_offset_copy(request->target);
+	backlog->target_horizon = request->horizon;
+	backlog->by_xid = request->by_xid;
 	backlog->untouched = true;
 	backlog->batch_id = checkpoint->batch_id;
 	sq_survey_init(&backlog->xids);
-	collect_relations(backlog, inputs);
+	collect_relations(backlog, inputs, checkpoint, request);
 
 	for (int i = 0; i < backlog->nrelations; i++)
 	{

@@ -61,9 +61,19 @@ typedef struct SqCut
 	size_t		next_xid;		/* the backlog's next_xid after the batch */
 } SqCut;
 
+/* what to survey */
+typedef struct SqBacklogRequest
+{
+	const SqOffset *target;
+	SqHorizon	horizon;		/* taken before the target; lsn may be invalid */
+	bool		begun;			/* by earlier batches: only the relations that
+								 * they have cut up to this target */
+	bool		by_xid;			/* prepare for cutting with a limit */
+} SqBacklogRequest;
+
 extern SqBacklog *sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
-									const SqOffset *target, SqHorizon horizon,
-									Snapshot snapshot, bool by_xid, MemoryContext parent);
+									const SqBacklogRequest *request,
+									Snapshot snapshot, MemoryContext parent);
 extern bool sq_backlog_is_current(const SqBacklog *backlog, List *inputs, int64 batch_id);
 extern bool sq_backlog_is_finished(const SqBacklog *backlog);
 extern SqCut *sq_backlog_cut(SqBacklog *backlog, int nsources, int64 max_rows,

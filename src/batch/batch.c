@@ -14,7 +14,6 @@
 #include "access/xlog.h"
 #include "batch/statement.h"
 #include "batch/watermark.h"
-#include "catalog/pg_type.h"
 #include "commands/trigger.h"
 #include "compiler/emit.h"
 #include "compiler/streams.h"
@@ -78,7 +77,8 @@ sq_batch_inputs(const SqQuery *query, List *uses)
 				with_children |= use->with_children;
 		}
 		input->relations = sq_physical_relations(relid, with_children);
-		LockRelationOid(relid, AccessShareLock);
+		if (with_children)
+			sq_physical_check_children(relid);
 		sq_source_check_guard(relid);
 		inputs = lappend(inputs, input);
 	}
@@ -98,17 +98,26 @@ all_relations(List *inputs)
 	return result;
 }
 
-/* the target of a backlog that earlier batches have begun, or NULL */
+/*
+ * The target of a backlog that earlier batches have begun, or NULL; the next one
+ * after the one given.  There can be several: a partition that was detached in
+ * the middle of one and attached again is behind the others.
+ */
 static const SqOffset *
-unfinished_target(const SqCheckpoint *checkpoint)
+unfinished_target(const SqCheckpoint *checkpoint, const SqOffset *after)
 {
+	bool		found = after == NULL;
+
 	for (int i = 0; i < checkpoint->nrelations; i++)
 	{
 		const SqRelationOffset *relation = &checkpoint->relations[i];
 
-		if (relation->position.partial_xid != 0 ||
-			!sq_offset_equal(relation->position.offset, relation->target))
+		if (relation->position.partial_xid == 0 &&
+			sq_offset_equal(relation->position.offset, relation->target))
+			continue;
+		if (found && (after == NULL || !sq_offset_equal(relation->target, after)))
 			return relation->target;
+		found |= relation->target == after;
 	}
 	return NULL;
 }
@@ -133,7 +142,7 @@ plan_offsets(SqRunner *runner, const SqQuery *query, List *inputs,
 	bool		limited = query->max_rows_per_batch > 0;
 	Snapshot	snapshot = GetActiveSnapshot();
 	SqHorizon	unknown = {InvalidXLogRecPtr, 0};
-	const SqOffset *begun = limited ? unfinished_target(checkpoint) : NULL;
+	const SqOffset *begun = limited ? unfinished_target(checkpoint, NULL) : NULL;
 	SqCut	   *cut;
 
 	if (runner->backlog != NULL && limited &&
@@ -146,16 +155,23 @@ plan_offsets(SqRunner *runner, const SqQuery *query, List *inputs,
 	}
 	for (;;)
 	{
+		SqBacklogRequest request = {newest, newest_horizon, false, limited};
+
+		if (begun != NULL)
+		{
+			request.target = begun;
+			request.horizon = unknown;
+			request.begun = true;
+		}
 		drop_backlog(runner);
-		runner->backlog = sq_backlog_survey(inputs, checkpoint, begun ? begun : newest,
-											begun ? unknown : newest_horizon,
-											snapshot, limited, runner->context);
+		runner->backlog = sq_backlog_survey(inputs, checkpoint, &request, snapshot,
+											runner->context);
 		cut = sq_backlog_cut(runner->backlog, list_length(inputs),
 							 query->max_rows_per_batch, snapshot);
 		if (cut->rows > 0 || begun == NULL)
 			return cut;
 		/* of that backlog nothing is left */
-		begun = NULL;
+		begun = unfinished_target(checkpoint, begun);
 	}
 }
 
@@ -179,16 +195,10 @@ check_relations(const SqCut *cut, const SqQuery *query, List *uses)
 static int64
 execute(const SqStatement *statement, const SqCut *cut, const SqBacklog *backlog)
 {
-	ParamListInfo params = sq_readplan_params(&cut->plan, statement->nparams);
+	ParamListInfo params = sq_readplan_params(&cut->plan, statement->nparams,
+											  backlog->target);
 	int64		rows;
 
-	/* the read plan tells each relation's range; the values are for the rest */
-	for (int i = 0; i < statement->nparams; i++)
-	{
-		params->params[i].ptype = PG_SNAPSHOTOID;
-		params->params[i].isnull = false;
-		params->params[i].value = SqOffsetGetDatum(backlog->target);
-	}
 	/* deferred triggers would fire at commit, with other rights than these */
 	if (InSecurityRestrictedOperation())
 		AfterTriggerSetState(makeNode(ConstraintsSetStmt));
@@ -266,6 +276,8 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 	sq_debug_point("before-commit");
 
 	sq_backlog_advance(runner->backlog, cut, commit->batch_id);
+	runner->reached = sq_backlog_is_finished(runner->backlog) &&
+		sq_offset_equal(runner->backlog->target, newest);
 	if (sq_backlog_is_finished(runner->backlog))
 		drop_backlog(runner);
 	return SQ_BATCH_DONE;

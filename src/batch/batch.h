@@ -32,6 +32,7 @@ typedef struct SqRunner
 	/* figures of the last batch */
 	int64		input_rows;
 	int64		output_rows;
+	bool		reached;		/* nothing is left up to the goal */
 	bool		had_failures;	/* the query's record says so */
 } SqRunner;
 

@@ -289,7 +289,12 @@ sq_checkpoint_commit(const char *name, const SqCheckpoint *last,
 	Assert(commit->batch_id == last->batch_id + 1);
 	sq_engine_begin(&engine);
 	for (int i = 0; i < noffsets; i++)
+	{
+		/* an offset that goes back would have rows read twice */
+		if (!sq_offset_sees_all(offsets[i].end.offset, offsets[i].start))
+			elog(ERROR, "offset of relation %u would go back", offsets[i].relid);
 		insert_offsets(name, commit->batch_id, &offsets[i]);
+	}
 	insert_commit(name, last, commit);
 	if (commit->batch_id % TRIM_EVERY == 0 && commit->batch_id > SQ_BATCHES_KEPT)
 		trim(name, commit->batch_id - SQ_BATCHES_KEPT);

@@ -26,17 +26,13 @@ sq_physical_relations(Oid source, bool with_children)
 	List	   *result = NIL;
 	ListCell   *lc;
 
-	if (with_children)
+	if (with_children && get_rel_relkind(source) == RELKIND_PARTITIONED_TABLE)
 		all = find_all_inheritors(source, AccessShareLock, NULL);
 	else
+	{
+		LockRelationOid(source, AccessShareLock);
 		all = list_make1_oid(source);
-
-	if (list_length(all) > 1 && get_rel_relkind(source) == RELKIND_RELATION)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("source \"%s\" has inheritance children", get_rel_name(source)),
-				 errdetail("UPDATE on the children could not be refused."),
-				 errhint("Use declarative partitioning, or read FROM ONLY.")));
+	}
 
 	foreach(lc, all)
 	{
@@ -61,6 +57,22 @@ sq_physical_relations(Oid source, bool with_children)
 	}
 	list_sort(result, list_oid_cmp);
 	return result;
+}
+
+/*
+ * Errors if a table has inheritance children other than partitions: UPDATE on
+ * those cannot be refused.
+ */
+void
+sq_physical_check_children(Oid source)
+{
+	if (get_rel_relkind(source) == RELKIND_RELATION &&
+		list_length(find_all_inheritors(source, AccessShareLock, NULL)) > 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("source \"%s\" has inheritance children", get_rel_name(source)),
+				 errdetail("UPDATE on the children could not be refused."),
+				 errhint("Use declarative partitioning, or read FROM ONLY.")));
 }
 
 /* True if a table and a source have rows in common: one is part of the other. */

@@ -12,6 +12,8 @@
  */
 #include "source/readplan.h"
 
+#include "catalog/pg_type.h"
+
 /* never called: executing an analysed statement parses nothing */
 static void
 carries_readplan(struct ParseState *pstate, void *arg)
@@ -20,11 +22,23 @@ carries_readplan(struct ParseState *pstate, void *arg)
 	SQ_UNUSED(arg);
 }
 
-/* A parameter list with room for nparams values that carries the plan. */
+/*
+ * A list of nparams offsets, all with the value given (which only those read
+ * whom the plan does not tell more), that carries the plan.  They must not be
+ * folded into constants, by which since() would not know them again.
+ */
 ParamListInfo
-sq_readplan_params(const SqReadPlan *plan, int nparams)
+sq_readplan_params(const SqReadPlan *plan, int nparams, const SqOffset *value)
 {
 	ParamListInfo params = makeParamList(nparams);
+
+	for (int i = 0; i < nparams; i++)
+	{
+		params->params[i].value = SqOffsetGetDatum(value);
+		params->params[i].isnull = false;
+		params->params[i].pflags = 0;
+		params->params[i].ptype = PG_SNAPSHOTOID;
+	}
 
 	params->parserSetup = carries_readplan;
 	params->parserSetupArg = unconstify(SqReadPlan *, plan);

@@ -30,7 +30,8 @@ typedef struct SqReadPlan
 } SqReadPlan;
 
 extern const SqRelationRead *sq_readplan_find(const SqReadPlan *plan, Oid relid);
-extern ParamListInfo sq_readplan_params(const SqReadPlan *plan, int nparams);
+extern ParamListInfo sq_readplan_params(const SqReadPlan *plan, int nparams,
+										const SqOffset *value);
 extern const SqReadPlan *sq_readplan_of_params(ParamListInfo params);
 
 /*

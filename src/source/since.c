@@ -42,15 +42,27 @@ typedef struct SinceState
 	uint64		next_xid;
 } SinceState;
 
+/*
+ * The plan of the batch that executes a scan, or NULL if the clause is not one
+ * that the engine has put there, with its parameters, but the query's own.
+ */
+static const SqReadPlan *
+engine_plan(ParamListInfo params, List *args)
+{
+	if (!IsA(linitial(args), Param) ||
+		((Param *) linitial(args))->paramkind != PARAM_EXTERN)
+		return NULL;
+	return sq_readplan_of_params(params);
+}
+
 /* How much a scan will read: a batch knows, for others the table's size. */
 static void
 since_size(PlannerInfo *root, RelOptInfo *baserel, List *paramexprs,
 		   BlockNumber *pages, double *tuples)
 {
-	const SqReadPlan *plan = sq_readplan_of_params(root->glob->boundParams);
+	const SqReadPlan *plan = engine_plan(root->glob->boundParams, paramexprs);
 	const SqRelationRead *read;
 
-	SQ_UNUSED(paramexprs);
 	if (plan == NULL)
 	{
 		*pages = baserel->pages;
@@ -98,8 +110,8 @@ static void
 since_begin(SampleScanState *node, Datum *params, int nparams, uint32 seed)
 {
 	SinceState *state = node->tsm_state;
-	const SqReadPlan *plan =
-	sq_readplan_of_params(node->ss.ps.state->es_param_list_info);
+	const SqReadPlan *plan = engine_plan(node->ss.ps.state->es_param_list_info,
+										 ((SampleScan *) node->ss.ps.plan)->tablesample->args);
 
 	SQ_UNUSED(nparams);
 	SQ_UNUSED(seed);

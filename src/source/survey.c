@@ -152,7 +152,8 @@ sq_survey_add_xid(SqSurvey *survey, uint64 xid, int64 rows, int64 event_time)
 
 /*
  * An event time as a timestamp; dates and timestamps without time zone are
- * taken at UTC.  NULL and infinite times count as none.
+ * taken at UTC.  NULL and infinite times, and dates beyond all timestamps, count
+ * as none.
  */
 static int64
 event_time_of(HeapTuple tuple, AttrNumber attnum, TupleDesc desc)
@@ -166,7 +167,8 @@ event_time_of(HeapTuple tuple, AttrNumber attnum, TupleDesc desc)
 	{
 		DateADT		date = DatumGetDateADT(value);
 
-		if (DATE_NOT_FINITE(date))
+		if (DATE_NOT_FINITE(date) ||
+			date >= TIMESTAMP_END_JULIAN - POSTGRES_EPOCH_JDATE)
 			return SQ_NO_EVENT_TIME;
 		return (int64) date * USECS_PER_DAY;
 	}

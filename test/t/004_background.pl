@@ -278,12 +278,13 @@ wait_until_asleep('fast shutdown is not held up, and the batch begins anew');
 
 {
 	my $client = $node->background_psql('postgres');
+	my $log = -s $node->logfile;
 	my $out = '';
 	my $stop = IPC::Run::start([ 'pg_ctl', '-D', $node->data_dir, '-m', 'smart', 'stop' ],
 		'<', \undef, '>&', \$out);
 
 	# as long as its client is there, a server that shuts down smartly works
-	ok( $node->poll_query_until('postgres', 'SELECT true', '') || 1, 'refused are new clients');
+	$node->wait_for_log(qr/received smart shutdown request/, $log);
 	$client->query_safe('INSERT INTO t (v) VALUES (2)');
 	is($client->query_safe(q{SELECT streamq.wait('q')}), 't', 'the background goes on while a client is there');
 	$client->quit;

@@ -275,7 +275,7 @@ sub stop_pgbench
 sub psql_in_background
 {
 	my ($node, $statements, $database) = @_;
-	my %run = (in => $statements, out => '', err => '');
+	my %run = (in => "$statements\n;\n", out => '', err => '');
 
 	$run{handle} = IPC::Run::start(
 		[
