@@ -263,6 +263,7 @@ COMMENT ON FUNCTION streamq.on_table_rewrite() IS
 	'event trigger: refuses an ALTER TABLE that rewrites a source';
 CREATE EVENT TRIGGER streamq_table_rewrite ON table_rewrite
 	EXECUTE FUNCTION streamq.on_table_rewrite();
+ALTER EVENT TRIGGER streamq_table_rewrite ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER streamq_table_rewrite IS 'refuses an ALTER TABLE that rewrites a source';
 
 CREATE FUNCTION streamq.on_sql_drop() RETURNS event_trigger
@@ -271,4 +272,5 @@ COMMENT ON FUNCTION streamq.on_sql_drop() IS
 	'event trigger: forgets sources and queries whose tables or definition have been dropped';
 CREATE EVENT TRIGGER streamq_sql_drop ON sql_drop
 	EXECUTE FUNCTION streamq.on_sql_drop();
+ALTER EVENT TRIGGER streamq_sql_drop ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER streamq_sql_drop IS 'forgets sources and queries that have been dropped';

@@ -271,6 +271,32 @@ view_columns(Query *query)
 	return columns;
 }
 
+/* refuses functions, types and the like that go with the session */
+static void
+check_no_temporary_objects(Oid view)
+{
+	static SqSql sql = {
+		"SELECT FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_depend d"
+		" ON d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND d.objid = r.oid"
+		" CROSS JOIN LATERAL pg_catalog.pg_identify_object(d.refclassid, d.refobjid, d.refobjsubid) o"
+		" WHERE r.ev_class = $1 AND d.refobjid <> $1 AND o.schema LIKE 'pg\\_temp%'",
+		1, {REGCLASSOID}, NULL
+	};
+	Datum		value = ObjectIdGetDatum(view);
+	bool		found;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	found = sq_engine_query(&sql, &value, NULL, NULL) > 0;
+	sq_engine_end(&engine);
+	if (found)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a streaming query must not use temporary objects"),
+				 errdetail("Other sessions, such as the background workers, cannot use them."),
+				 errhint("Create the functions and types in a permanent schema.")));
+}
+
 /*
  * Stores the analysed query as a view in schema streamq_query, owned by the
  * caller, who has no right to create anything there.  Only the empty view is
@@ -295,6 +321,7 @@ store_definition(const char *name, Query *query)
 
 	StoreViewQuery(view.objectId, query, false);
 	CommandCounterIncrement();
+	check_no_temporary_objects(view.objectId);
 	return view.objectId;
 }
 
@@ -315,7 +342,7 @@ static void
 try_batch(const SqQuery *query)
 {
 	SqStatement *statement = sq_emit_insert(query);
-	SqReadPlan	nothing = {NULL, 0};
+	SqReadPlan	nothing = {NULL, 0, false};
 	ListCell   *lc;
 
 	(void) sq_batch_inputs(query, statement->uses);
@@ -477,7 +504,8 @@ streamq_drop_query(PG_FUNCTION_ARGS)
 
 	sq_api_forget_query(name);
 	ObjectAddressSet(view, RelationRelationId, query->definition);
-	performDeletion(&view, DROP_RESTRICT, 0);
+	if (OidIsValid(query->owner))
+		performDeletion(&view, DROP_RESTRICT, 0);
 	CommandCounterIncrement();
 	if (drop_sink)
 		sq_sink_drop(query->sink);

@@ -4,24 +4,19 @@
  */
 #include "api/api.h"
 
-#include "access/relation.h"
 #include "catalog/checkpoint.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_inherits.h"
 #include "catalog/pg_type.h"
 #include "catalog/querydef.h"
 #include "catalog/sourcedef.h"
 #include "commands/event_trigger.h"
 #include "progress/shared.h"
-#include "source/guard.h"
-#include "source/physical.h"
 #include "spi.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(streamq_on_table_rewrite);
 PG_FUNCTION_INFO_V1(streamq_on_sql_drop);
@@ -47,11 +42,10 @@ streamq_on_table_rewrite(PG_FUNCTION_ARGS)
 
 	check_called_as_event_trigger(fcinfo, "on_table_rewrite");
 	relid = DatumGetObjectId(OidFunctionCall0(F_PG_EVENT_TRIGGER_TABLE_REWRITE_OID));
-	foreach(lc, sq_source_all())
+	/* only the table itself is rewritten, which is locked, not its relatives */
+	foreach(lc, lcons_oid(relid, get_partition_ancestors(relid)))
 	{
-		Oid			source = lfirst_oid(lc);
-
-		if (get_rel_name(source) == NULL || !sq_physical_overlap(relid, source))
+		if (sq_source_load(lfirst_oid(lc)) == NULL)
 			continue;
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
@@ -135,26 +129,34 @@ check_dropped_column(Oid relid, AttrNumber column)
 				 errhint("Use streamq.drop_source() first.")));
 }
 
-/* refuses to have dropped the trigger of a table that still is a source */
+/*
+ * Refuses to have dropped the trigger of a table that still is a source.  Asks
+ * the catalog, so as not to wait for whoever has locked a source.
+ */
 static void
 check_dropped_trigger(void)
 {
-	ListCell   *lc;
+	static SqSql sql = {
+		"SELECT s.source::pg_catalog.text FROM streamq.sources s"
+		" WHERE EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = s.source)"
+		" AND NOT EXISTS (SELECT FROM pg_catalog.pg_trigger t WHERE t.tgrelid = s.source"
+		" AND t.tgfoid = 'streamq.refuse_update'::pg_catalog.regproc AND t.tgparentid = 0)",
+		0, {0}, NULL
+	};
+	char	   *source = NULL;
+	MemoryContext context = CurrentMemoryContext;
+	SqEngine	engine;
 
-	foreach(lc, sq_source_all())
-	{
-		Relation	rel = try_relation_open(lfirst_oid(lc), AccessShareLock);
-
-		if (rel == NULL)
-			continue;
-		if (sq_source_guard(rel) == NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
-					 errmsg("cannot drop the trigger that protects source \"%s\" against UPDATE",
-							RelationGetRelationName(rel)),
-					 errhint("Use streamq.drop_source().")));
-		relation_close(rel, AccessShareLock);
-	}
+	sq_engine_begin(&engine);
+	if (sq_engine_query(&sql, NULL, NULL, NULL) > 0)
+		source = MemoryContextStrdup(context, sq_engine_text(0, 1));
+	sq_engine_end(&engine);
+	if (source != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot drop the trigger that protects source \"%s\" against UPDATE",
+						source),
+				 errhint("Use streamq.drop_source().")));
 }
 
 /*

@@ -69,9 +69,13 @@ run_batch(SqRunner *runner)
 {
 	SqIdentity	identity;
 	SqBatchOutcome outcome;
+	MemoryContext old;
 
+	MemoryContextReset(runner->batch_context);
+	old = MemoryContextSwitchTo(runner->batch_context);
 	sq_runner_begin();
 	sq_runner_become_owner(sq_query_load(runner->name, false), &identity);
+	MemoryContextSwitchTo(old);
 	outcome = sq_batch_execute(runner);
 	sq_runner_become_self(&identity);
 	return outcome;
@@ -179,6 +183,7 @@ streamq_run(PG_FUNCTION_ARGS)
 	SqQueryLock lock;
 
 	check_not_in_transaction(fcinfo);
+	PreventCommandDuringRecovery("streamq.run()");
 	query = sq_query_load_owned(sq_api_name_argument(fcinfo));
 	(void) sq_query_lock(query->query_id, true, true, &lock);
 	PG_TRY();

@@ -221,11 +221,31 @@ sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
 	return backlog;
 }
 
-/* True if the relations of a kept backlog are still those of its sources. */
-bool
-sq_backlog_is_current(const SqBacklog *backlog, List *inputs, int64 batch_id)
+/* true if a relation has been read as far as the checkpoint says */
+static bool
+is_at_checkpoint(const SqBacklogRelation *relation, const SqCheckpoint *checkpoint)
 {
-	if (backlog->batch_id != batch_id)
+	const SqPosition *position = &relation->position;
+	const SqRelationOffset *last = sq_checkpoint_find(checkpoint, relation->relid);
+
+	if (last == NULL)
+		return sq_offset_is_empty(position->offset) && position->partial_xid == 0;
+	return sq_offset_equal(position->offset, last->position.offset) &&
+		position->partial_xid == last->position.partial_xid &&
+		(position->partial_xid == 0 ||
+		 ItemPointerEquals((ItemPointer) &position->partial_upto,
+						   (ItemPointer) &last->position.partial_upto));
+}
+
+/*
+ * True if a kept backlog still fits: the checkpoint is where its last batch has
+ * left it, and its relations are there, in the same files.
+ */
+bool
+sq_backlog_is_current(const SqBacklog *backlog, List *inputs,
+					  const SqCheckpoint *checkpoint)
+{
+	if (backlog->batch_id != checkpoint->batch_id)
 		return false;
 	for (int i = 0; i < backlog->nrelations; i++)
 	{
@@ -234,7 +254,8 @@ sq_backlog_is_current(const SqBacklog *backlog, List *inputs, int64 batch_id)
 		Relation	rel;
 		Oid			filenode;
 
-		if (!list_member_oid(input->relations, relation->relid))
+		if (!list_member_oid(input->relations, relation->relid) ||
+			!is_at_checkpoint(relation, checkpoint))
 			return false;
 		rel = table_open(relation->relid, NoLock);
 		filenode = rel->rd_node.relNode;
@@ -414,6 +435,7 @@ sq_backlog_cut(SqBacklog *backlog, int nsources, int64 max_rows, Snapshot snapsh
 	for (int i = 0; i < nsources; i++)
 		cut->source_times[i] = PG_INT64_MIN;
 	cut->plan.nrelations = backlog->nrelations;
+	cut->plan.exact = backlog->untouched;
 	cut->plan.relations = palloc0(sizeof(SqRelationRead) * (backlog->nrelations + 1));
 	for (int i = 0; i < backlog->nrelations; i++)
 	{

@@ -74,7 +74,8 @@ typedef struct SqBacklogRequest
 extern SqBacklog *sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
 									const SqBacklogRequest *request,
 									Snapshot snapshot, MemoryContext parent);
-extern bool sq_backlog_is_current(const SqBacklog *backlog, List *inputs, int64 batch_id);
+extern bool sq_backlog_is_current(const SqBacklog *backlog, List *inputs,
+								  const SqCheckpoint *checkpoint);
 extern bool sq_backlog_is_finished(const SqBacklog *backlog);
 extern SqCut *sq_backlog_cut(SqBacklog *backlog, int nsources, int64 max_rows,
 							 Snapshot snapshot);

@@ -146,7 +146,7 @@ plan_offsets(SqRunner *runner, const SqQuery *query, List *inputs,
 	SqCut	   *cut;
 
 	if (runner->backlog != NULL && limited &&
-		sq_backlog_is_current(runner->backlog, inputs, checkpoint->batch_id))
+		sq_backlog_is_current(runner->backlog, inputs, checkpoint))
 	{
 		cut = sq_backlog_cut(runner->backlog, list_length(inputs),
 							 query->max_rows_per_batch, snapshot);
@@ -297,20 +297,32 @@ may_run(const SqRunner *runner, const SqQuery *query)
 }
 
 /*
- * The query, its definition locked; NULL, or an error in the foreground, if it
+ * The query, with what it needs locked; NULL, or an error in the foreground, if it
  * is not there.
  */
 static SqQuery *
 load_query(const SqRunner *runner)
 {
 	SqQuery    *query = sq_query_load(runner->name, runner->background);
+	ListCell   *lc;
 
 	if (query == NULL)
 		return NULL;
+	/* in the order in which DROP ... CASCADE takes them */
+	foreach(lc, query->sources)
+	{
+		LockRelationOid(lfirst_oid(lc), AccessShareLock);
+	}
+	LockRelationOid(query->sink, RowExclusiveLock);
 	LockRelationOid(query->definition, AccessShareLock);
 	/* somebody may have dropped it, and the query with it, while we waited */
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(query->definition)))
 		query = sq_query_load(runner->name, runner->background);
+	if (query != NULL && !OidIsValid(query->owner))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the definition of streaming query \"%s\" is gone", query->name),
+				 errhint("Use streamq.drop_query() and create it again.")));
 	return query;
 }
 

@@ -164,7 +164,8 @@ sq_query_load_owned(const char *name)
 {
 	SqQuery    *query = sq_query_load(name, false);
 
-	if (!has_privs_of_role(GetUserId(), query->owner))
+	if (OidIsValid(query->owner) ? !has_privs_of_role(GetUserId(), query->owner) :
+		!superuser())
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of streaming query \"%s\"", name)));

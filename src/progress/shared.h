@@ -61,6 +61,7 @@ typedef struct SqShared
 	LWLock	   *lock;
 	ConditionVariable changed;	/* a worker has ended a task or itself */
 	Latch	   *launcher_latch; /* NULL if there is no launcher */
+	bool		no_process;		/* the last worker could not be started */
 	SqTask		tasks[SQ_MAX_TASKS];
 	int			ntasks;			/* entries below are in use or free */
 	SqWorkerSlot workers[SQ_MAX_WORKERS];

@@ -13,13 +13,17 @@
 #include "access/table.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
+#include "catalog/objectaddress.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "commands/trigger.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "parser/parse_coerce.h"
 #include "source/physical.h"
 #include "spi.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
@@ -39,7 +43,20 @@ sink_name(const char *sink, const char *query_name)
 Oid
 sq_sink_find(const char *sink, const char *query_name)
 {
-	return RangeVarGetRelid(sink_name(sink, query_name), RowExclusiveLock, true);
+	Oid			relid = RangeVarGetRelid(sink_name(sink, query_name), NoLock, true);
+	AclResult	result;
+
+	if (!OidIsValid(relid))
+		return InvalidOid;
+	/* who may not is not to lock it; columns may have rights of their own */
+	result = pg_class_aclcheck(relid, GetUserId(), ACL_INSERT);
+	if (result != ACLCHECK_OK)
+		result = pg_attribute_aclcheck_all(relid, GetUserId(), ACL_INSERT, ACLMASK_ANY);
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, get_relkind_objtype(get_rel_relkind(relid)),
+					   get_rel_name(relid));
+	LockRelationOid(relid, RowExclusiveLock);
+	return relid;
 }
 
 /*

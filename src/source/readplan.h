@@ -27,6 +27,8 @@ typedef struct SqReadPlan
 {
 	SqRelationRead *relations;
 	int			nrelations;
+	bool		exact;			/* rows were counted under the very snapshot;
+								 * else some may have been deleted since */
 } SqReadPlan;
 
 extern const SqRelationRead *sq_readplan_find(const SqReadPlan *plan, Oid relid);

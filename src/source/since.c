@@ -34,8 +34,9 @@ typedef struct SinceState
 	SqPosition	end;
 	bool		test_end;
 	bool		planned;		/* by a batch: only the blocks listed */
-	const BlockNumber *blocks;
-	BlockNumber nblocks;
+	bool		exact;			/* cf. SqReadPlan */
+	const SqRelationRead *read; /* what is planned; NULL: nothing */
+	int64		rows;			/* found so far */
 	BlockNumber next_block;
 	int			next_tuple;		/* index into the visible tuples of the page */
 	bool		page_is_old;	/* see sq_in_range() */
@@ -117,6 +118,7 @@ since_begin(SampleScanState *node, Datum *params, int nparams, uint32 seed)
 	SQ_UNUSED(seed);
 	state->next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	state->next_block = 0;
+	state->rows = 0;
 	state->next_tuple = 0;
 	state->test_end = sq_debug_rule(SQ_RULE_END);
 
@@ -126,8 +128,8 @@ since_begin(SampleScanState *node, Datum *params, int nparams, uint32 seed)
 		sq_readplan_find(plan, RelationGetRelid(node->ss.ss_currentRelation));
 
 		state->planned = true;
-		state->blocks = read ? read->blocks : NULL;
-		state->nblocks = read ? read->nblocks : 0;
+		state->read = read;
+		state->exact = plan->exact;
 		if (read)
 		{
 			state->start = read->start;
@@ -138,15 +140,31 @@ since_begin(SampleScanState *node, Datum *params, int nparams, uint32 seed)
 	{
 		memset(&state->start, 0, sizeof(SqPosition));
 		memset(&state->end, 0, sizeof(SqPosition));
-		state->start.offset = DatumGetSqOffset(params[0]);
-		state->end.offset = DatumGetSqOffset(params[1]);
+		/* the arguments live no longer than until the first row */
+		state->start.offset = sq_offset_copy(DatumGetSqOffset(params[0]));
+		state->end.offset = sq_offset_copy(DatumGetSqOffset(params[1]));
 		sq_offset_check_readable(state->start.offset, state->end.offset,
 								 state->next_xid);
 		check_snapshot(node->ss.ps.state->es_snapshot, state->end.offset);
 	}
 	node->use_bulkread = !state->planned ||
-		state->nblocks > (BlockNumber) NBuffers / 4;
+		(state->read != NULL && state->read->nblocks > (BlockNumber) NBuffers / 4);
 	node->use_pagemode = true;
+}
+
+/*
+ * At the end of a scan: it has found what the survey has counted, or the batch
+ * would move its offsets past rows that it has not read.
+ */
+static void
+check_rows(const SinceState *state)
+{
+	int64		planned = state->read ? state->read->rows : 0;
+
+	if (state->rows > planned || (state->exact && state->rows < planned))
+		elog(ERROR, "batch was to read %lld rows of relation %u but has read %lld",
+			 (long long) planned, state->read ? state->read->relid : InvalidOid,
+			 (long long) state->rows);
 }
 
 static BlockNumber
@@ -160,9 +178,11 @@ since_next_block(SampleScanState *node, BlockNumber nblocks)
 		if (state->next_block < nblocks)
 			block = state->next_block++;
 	}
-	else if (state->next_block < state->nblocks &&
-			 state->blocks[state->next_block] < nblocks)
-		block = state->blocks[state->next_block++];
+	else if (state->read != NULL && state->next_block < state->read->nblocks &&
+			 state->read->blocks[state->next_block] < nblocks)
+		block = state->read->blocks[state->next_block++];
+	else
+		check_rows(state);
 	state->next_tuple = 0;
 	return block;
 }
@@ -195,7 +215,10 @@ since_next_tuple(SampleScanState *node, BlockNumber blockno,
 		ItemPointerSet(&tid, blockno, offnum);
 		if (sq_in_range(&state->start, &state->end, state->test_end,
 						state->page_is_old, xid, &tid))
+		{
+			state->rows++;
 			return offnum;
+		}
 	}
 	return InvalidOffsetNumber;
 }

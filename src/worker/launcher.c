@@ -90,6 +90,14 @@ request_all_databases(void)
 
 /* ---------------------------------------------------------- worker slots */
 
+static void
+release_slot(int slot)
+{
+	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+	memset(&sq_shared->workers[slot], 0, sizeof(SqWorkerSlot));
+	LWLockRelease(sq_shared->lock);
+}
+
 /* true if a database is there and takes connections (template0 does not) */
 static bool
 database_is_open(Oid dbid)
@@ -144,6 +152,15 @@ reap_workers(void)
 		SqWorkerSlot slot;
 		pid_t		pid;
 
+		/* a worker that an earlier launcher has started */
+		if (started[i].handle == NULL && sq_shared->workers[i].used &&
+			sq_shared->workers[i].pid != 0 &&
+			kill(sq_shared->workers[i].pid, 0) != 0 && errno == ESRCH)
+		{
+			release_slot(i);
+			ConditionVariableBroadcast(&sq_shared->changed);
+		}
+
 		if (started[i].handle == NULL ||
 			GetBackgroundWorkerPid(started[i].handle, &pid) != BGWH_STOPPED)
 			continue;
@@ -177,14 +194,6 @@ free_slot(bool scout)
 	return scout || used < limit ? result : -1;
 }
 
-static void
-release_slot(int slot)
-{
-	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
-	memset(&sq_shared->workers[slot], 0, sizeof(SqWorkerSlot));
-	LWLockRelease(sq_shared->lock);
-}
-
 /* starts a worker in a slot that has been reserved */
 static bool
 start_worker(int slot)
@@ -211,7 +220,15 @@ start_worker(int slot)
 	{
 		started[slot].handle = NULL;
 		release_slot(slot);
+		if (!sq_shared->no_process)
+			ereport(WARNING,
+					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
+					 errmsg("out of background worker slots for streaming queries"),
+					 errhint("You might need to increase max_worker_processes.")));
 	}
+	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+	sq_shared->no_process = !done;
+	LWLockRelease(sq_shared->lock);
 	return done;
 }
 
@@ -306,17 +323,15 @@ make_room(const SqTask *task)
 }
 
 /*
- * Looks for a task that is due and that nobody is free to run.  Returns a slot
- * reserved for a new worker, or -1; *nap is lowered to the time until the next
- * task is due.
+ * The task that is due longest among those that nobody is free to run; *nap is
+ * lowered to the time until the next one is due.  The caller holds the lock.
  */
-static int
-pick_task(TimestampTz now, long *nap)
+static SqTask *
+longest_due_task(TimestampTz now, long *nap)
 {
-	int			slot = -1;
+	SqTask	   *best = NULL;
 
-	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
-	for (int i = 0; i < sq_shared->ntasks && slot < 0; i++)
+	for (int i = 0; i < sq_shared->ntasks; i++)
 	{
 		SqTask	   *task = &sq_shared->tasks[i];
 		SqWorkerSlot *worker;
@@ -330,17 +345,33 @@ pick_task(TimestampTz now, long *nap)
 			continue;
 		}
 		worker = idle_worker_for(task);
-		if (worker != NULL)
-		{
-			if (worker->latch != NULL)
-				SetLatch(worker->latch);
-			continue;
-		}
+		if (worker == NULL)
+			best = best == NULL || task->due < best->due ? task : best;
+		else if (worker->latch != NULL)
+			SetLatch(worker->latch);
+	}
+	return best;
+}
+
+/*
+ * Reserves a slot for a new worker for the task that needs it most; returns -1
+ * if none is needed, or no slot is free.
+ */
+static int
+pick_task(TimestampTz now, long *nap)
+{
+	int			slot = -1;
+	SqTask	   *task;
+
+	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+	task = longest_due_task(now, nap);
+	if (task != NULL)
+	{
 		slot = free_slot(false);
+		if (slot < 0 || sq_shared->no_process)
+			make_room(task);
 		if (slot >= 0)
 			reserve_slot(slot, task->dbid, task->owner, task->owner_can_login);
-		else
-			make_room(task);
 	}
 	LWLockRelease(sq_shared->lock);
 	return slot;
@@ -392,6 +423,7 @@ streamq_launcher_main(Datum arg)
 {
 	SQ_UNUSED(arg);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGINT, SIG_IGN);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
 	BackgroundWorkerInitializeConnection(NULL, NULL, 0);
@@ -421,5 +453,6 @@ streamq_launcher_main(Datum arg)
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 nap, PG_WAIT_EXTENSION);
 	}
-	proc_exit(0);
+	/* so that it is started again, unless the server is shut down */
+	proc_exit(1);
 }

@@ -178,15 +178,12 @@ foreach my $off (0, STOP)
 	$writer->query_safe(q{COPY t FROM PROGRAM 'seq 3' (FREEZE)});
 	$writer->query_safe('COMMIT');
 	$writer->quit;
-	if ($off)
-	{
-		# it finds them again and again, as its target never reaches them
-		wait_for($node, '(SELECT count(*) FROM q) > 3', "$name: in a query frozen rows come more than once");
-		sql($node, q{SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE query ~ '^CALL streamq.run'});
-	}
+	# a further row makes the next batch look at the page again
+	sql($node, 'INSERT INTO t VALUES (4)');
+	$session->query_safe(q{CALL streamq.run('q')});
 	$session->quit;
-	sql($node, q{CALL streamq.run('q')});
-	exact_ok($node, 'q', "$name: in a query frozen rows come once", 3) unless $off;
+	is(join(' ', compare($node, 'q')), $off ? '3 0 4' : '0 0 4',
+		"$name: in a query frozen rows come " . ($off ? 'twice' : 'once'));
 	sql($node, q{SELECT streamq.drop_query('q', true)});
 }
 

@@ -343,8 +343,8 @@ foreach my $max (1, 2)
 		SELECT streamq.start('q');
 		INSERT INTO t DEFAULT VALUES}, 'other');
 
-	# none of them is ever without work
-	$load = start_pgbench($few, '-c 2 -T 600', map {
+	# more than one worker can do: none of them is ever without work
+	$load = start_pgbench($few, '-c 2 -T 600 -R 1000', map {
 		("few_$_" => "INSERT INTO t$_ (v) SELECT i FROM generate_series(1, 20) i;")
 	} 1 .. 6);
 	wait_for($few, q{min(coalesce(batch_id, -1)) >= 5 FROM streamq.status},

@@ -246,7 +246,7 @@ sub run_now
 	my @runs;
 
 	# with the end of a range not tested, a run may find its rows for ever
-	$limit = q{SET statement_timeout = '5s';} if $rules_off;
+	$limit = q{SET statement_timeout = '30s';} if $rules_off;
 	@runs = map { psql_in_background($node, "$limit CALL streamq.run('$_')") } @_;
 	foreach my $run (@runs)
 	{
