@@ -1,0 +1,2 @@
+REGRESS = init api_source api_query api_status compile_accept compile_refuse since_read sink_kinds batch_limits partition_attach priv_rights watermark_basic api_extension
+ISOLATION = add_source_vs_writers create_query_vs_writers drop_source_vs_create_query run_vs_attach run_vs_conflict run_vs_control run_vs_run run_vs_writers since_vs_copy_freeze since_vs_old_snapshot since_vs_subtransactions since_vs_writers
