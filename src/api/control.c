@@ -38,6 +38,7 @@ streamq_start(PG_FUNCTION_ARGS)
 	char	   *name = sq_api_name_argument(fcinfo);
 	SqQuery    *query = sq_query_load_owned(name);
 	Interval	zero = {0, 0, 0};
+	Interval	longest = {0, 0, 100 * MONTHS_PER_YEAR};
 	Interval   *interval;
 
 	if (PG_ARGISNULL(1))
@@ -48,6 +49,11 @@ streamq_start(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("trigger interval must not be negative")));
+	if (DatumGetInt32(DirectFunctionCall2(interval_cmp, IntervalPGetDatum(interval),
+										  IntervalPGetDatum(&longest))) > 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("trigger interval must not be longer than 100 years")));
 	if (!sq_shared_available())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

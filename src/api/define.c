@@ -471,6 +471,7 @@ streamq_create_query(PG_FUNCTION_ARGS)
 	CommandCounterIncrement();
 	try_batch(query);
 
+	sq_checkpoint_delete(query->name);
 	sq_query_insert(query);
 	if (strcmp(query->starting_position, "latest") == 0)
 		sq_api_start_latest(query->name, query->sources);

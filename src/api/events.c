@@ -5,6 +5,7 @@
 #include "api/api.h"
 
 #include "catalog/checkpoint.h"
+#include "catalog/dependency.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
@@ -111,6 +112,14 @@ forget_relation(Oid relid)
 
 		sq_shared_stop(query->query_id);
 		sq_api_forget_query(query->name);
+		/* that a definition depends on its sink is not in a dump */
+		if (OidIsValid(query->owner))
+		{
+			ObjectAddress definition;
+
+			ObjectAddressSet(definition, RelationRelationId, query->definition);
+			performDeletion(&definition, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+		}
 		ereport(NOTICE,
 				(errmsg("streaming query \"%s\" is forgotten", query->name)));
 	}

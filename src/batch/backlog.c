@@ -78,7 +78,8 @@ check_position(SqBacklogRelation *relation, Oid filenode, Relation rel,
 
 /*
  * When nothing is left of the transaction that the position is in, the position
- * moves past it.  No other one may be cut by position before that.
+ * moves past it.  The target has to be the one up to which that transaction was
+ * cut: a later one sees transactions with lower xids that were in progress then.
  */
 static void
 leave_finished_transaction(SqBacklogRelation *relation, const SqOffset *target)
@@ -118,8 +119,8 @@ survey_one(SqBacklog *backlog, SqBacklogRelation *relation, const SqSource *sour
 	sq_survey_relation(rel, &request, &relation->survey);
 	table_close(rel, NoLock);
 	sq_survey_sort_xids(&relation->survey);
-	if (backlog->by_xid)
-		leave_finished_transaction(relation, backlog->target);
+	if (backlog->by_xid && last != NULL)
+		leave_finished_transaction(relation, last->target);
 }
 
 static int
@@ -275,10 +276,16 @@ note_rows(SqCut *cut, int source, int64 rows, int64 event_time)
 	cut->source_times[source] = Max(cut->source_times[source], event_time);
 }
 
-/* makes a relation be read up to the end of a transaction of the backlog */
+/*
+ * Makes a relation be read up to the end of a transaction of the backlog, or of
+ * the whole backlog.  A relation that is inside a later transaction has read all
+ * that comes before, and stays where it is.
+ */
 static void
 read_upto(SqRelationRead *read, const SqBacklog *backlog, bool whole, uint64 xid)
 {
+	if (!whole && read->start.partial_xid > xid)
+		return;
 	read->end.partial_xid = 0;
 	if (!whole)
 		read->end.offset = sq_offset_cut(read->start.offset, backlog->target, xid + 1);
@@ -367,8 +374,11 @@ cut_by_position(SqBacklog *backlog, int64 max_rows, Snapshot snapshot, SqCut *cu
 		SqSurveyRequest request = make_request(&read->start, after, snapshot);
 		SqSurvey	survey;
 		SqRelationRead candidates;
-		Relation	rel = table_open(relation->relid, NoLock);
+		Relation	rel;
 
+		if (read->start.partial_xid > xid)
+			continue;			/* has nothing of it, see read_upto() */
+		rel = table_open(relation->relid, NoLock);
 		memset(&candidates, 0, sizeof(candidates));
 		select_blocks(&relation->survey, xid, xid, &candidates);
 		request.event_time = relation->event_time;
@@ -410,14 +420,28 @@ cut_by_position(SqBacklog *backlog, int64 max_rows, Snapshot snapshot, SqCut *cu
 	cut->next_xid = backlog->next_xid + (left > 0 || missing <= 0 ? 1 : 0);
 }
 
-/* true if a part of the backlog's next transaction has been read before */
+/* true if a part of a transaction has been read before */
 static bool
-is_partly_read(const SqBacklog *backlog)
+is_partly_read(const SqBacklog *backlog, uint64 xid)
 {
 	for (int i = 0; i < backlog->nrelations; i++)
-		if (backlog->relations[i].position.partial_xid != 0)
+		if (backlog->relations[i].position.partial_xid == xid)
 			return true;
 	return false;
+}
+
+/* index of the first transaction, from the next one on, that does not fit */
+static size_t
+count_whole_transactions(const SqBacklog *backlog, int64 max_rows)
+{
+	size_t		end = backlog->next_xid;
+	int64		rows = 0;
+
+	while (end < backlog->xids.nxids &&
+		   rows + backlog->xids.xids[end].rows <= max_rows &&
+		   !is_partly_read(backlog, backlog->xids.xids[end].xid))
+		rows += backlog->xids.xids[end++].rows;
+	return end;
 }
 
 /*
@@ -428,8 +452,7 @@ SqCut *
 sq_backlog_cut(SqBacklog *backlog, int nsources, int64 max_rows, Snapshot snapshot)
 {
 	SqCut	   *cut = palloc0(sizeof(SqCut));
-	size_t		end = backlog->next_xid;
-	int64		rows = 0;
+	size_t		end;
 
 	cut->source_times = palloc(sizeof(TimestampTz) * (nsources + 1));
 	for (int i = 0; i < nsources; i++)
@@ -449,11 +472,10 @@ sq_backlog_cut(SqBacklog *backlog, int nsources, int64 max_rows, Snapshot snapsh
 		cut_all(backlog, cut);
 		return cut;
 	}
-	while (end < backlog->xids.nxids && rows + backlog->xids.xids[end].rows <= max_rows)
-		rows += backlog->xids.xids[end++].rows;
-	if (end == backlog->next_xid && end == backlog->xids.nxids)
+	if (backlog->next_xid == backlog->xids.nxids)
 		return cut;				/* nothing left */
-	if (end == backlog->next_xid || is_partly_read(backlog))
+	end = count_whole_transactions(backlog, max_rows);
+	if (end == backlog->next_xid)
 		cut_by_position(backlog, max_rows, snapshot, cut);
 	else
 		cut_by_xid(backlog, end, cut);

@@ -79,7 +79,7 @@ sq_batch_inputs(const SqQuery *query, List *uses)
 		input->relations = sq_physical_relations(relid, with_children);
 		if (with_children)
 			sq_physical_check_children(relid);
-		sq_source_check_guard(relid);
+		sq_source_check_guard(input->relations);
 		inputs = lappend(inputs, input);
 	}
 	return inputs;
@@ -266,7 +266,7 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 
 	/* a row counts once, also if the query reads it in several places */
 	commit->input_rows = cut->rows;
-	sq_query_check_locked(query);
+	sq_query_check_mine(query);
 	commit->batch_id = checkpoint->batch_id + 1;
 	commit->state_rows = 0;
 	sq_watermark_advance(checkpoint, inputs, cut->source_times, commit);

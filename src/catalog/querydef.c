@@ -421,12 +421,21 @@ sq_query_unlock(const SqQueryLock *lock)
 		LockRelease(&lock->tag, ExclusiveLock, true);
 }
 
-/* Errors if the lock has been given back by something that a batch executed. */
+/*
+ * Errors if something that a batch executed has given back the lock, or has
+ * dropped the query: its checkpoint must not be written then.
+ */
 void
-sq_query_check_locked(const SqQuery *query)
+sq_query_check_mine(const SqQuery *query)
 {
 	SqQueryLock lock = query_lock_tag(query->query_id);
+	SqQuery    *now = sq_query_load(query->name, true);
 
+	if (now == NULL || now->query_id != query->query_id || now->definition != query->definition)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("streaming query \"%s\" has been dropped by its own batch", query->name),
+				 errdetail("A function called by the query or its sink has dropped it.")));
 	if (!LockHeldByMe(&lock.tag, ExclusiveLock))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

@@ -54,6 +54,6 @@ extern Oid	sq_query_table(void);
 extern bool sq_query_lock(int32 query_id, bool session, bool wait,
 						  SqQueryLock *lock);
 extern void sq_query_unlock(const SqQueryLock *lock);
-extern void sq_query_check_locked(const SqQuery *query);
+extern void sq_query_check_mine(const SqQuery *query);
 
 #endif							/* SQ_QUERYDEF_H */

@@ -62,6 +62,34 @@ find_cte(const char *name, Index levels_up, Level *level, Level **found_at)
 	return NULL;
 }
 
+/* what is known of a CTE: others may refer to it again and again */
+typedef struct CteAnswer
+{
+	CommonTableExpr *cte;
+	bool		streams;
+} CteAnswer;
+
+static List *cte_answers;		/* during one sq_accept_stateless() */
+
+static bool
+cte_streams(CommonTableExpr *cte, Level *at)
+{
+	CteAnswer  *answer;
+	ListCell   *lc;
+
+	foreach(lc, cte_answers)
+	{
+		answer = lfirst(lc);
+		if (answer->cte == cte)
+			return answer->streams;
+	}
+	answer = palloc(sizeof(CteAnswer));
+	answer->cte = cte;
+	answer->streams = query_streams((Query *) cte->ctequery, at);
+	cte_answers = lappend(cte_answers, answer);
+	return answer->streams;
+}
+
 /* true if the range table entry of the query at level reads a stream */
 static bool
 rte_streams(RangeTblEntry *rte, Level *level)
@@ -80,7 +108,7 @@ rte_streams(RangeTblEntry *rte, Level *level)
 			if (rte->self_reference)
 				return false;
 			cte = find_cte(rte->ctename, rte->ctelevelsup, level, &at);
-			return cte != NULL && query_streams((Query *) cte->ctequery, at);
+			return cte != NULL && cte_streams(cte, at);
 		default:
 			return false;
 	}
@@ -308,6 +336,7 @@ accept_query(Query *query, Level *outer)
 void
 sq_accept_stateless(Query *query, const char *output_mode)
 {
+	cte_answers = NIL;
 	if (!query_streams(query, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),

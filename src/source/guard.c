@@ -14,9 +14,9 @@
 #include "parser/parse_func.h"
 #include "utils/rel.h"
 
-/* The trigger on the table itself, owned by the relcache entry, or NULL. */
-const Trigger *
-sq_source_guard(Relation rel)
+/* our trigger on a table, or as a clone on a partition; NULL if there is none */
+static const Trigger *
+find_guard(Relation rel, bool clones)
 {
 	TriggerDesc *triggers = rel->trigdesc;
 	Oid			function = LookupFuncName(list_make2(makeString(SQ_SCHEMA),
@@ -24,24 +24,40 @@ sq_source_guard(Relation rel)
 										  0, NULL, false);
 
 	for (int i = 0; triggers != NULL && i < triggers->numtriggers; i++)
-		if (triggers->triggers[i].tgfoid == function && !triggers->triggers[i].tgisclone)
+		if (triggers->triggers[i].tgfoid == function &&
+			(clones || !triggers->triggers[i].tgisclone))
 			return &triggers->triggers[i];
 	return NULL;
 }
 
-/* Errors if the trigger of a source, which the caller has locked, is not armed. */
-void
-sq_source_check_guard(Oid relid)
+/* The trigger on the table itself, owned by the relcache entry, or NULL. */
+const Trigger *
+sq_source_guard(Relation rel)
 {
-	Relation	rel = table_open(relid, NoLock);
-	const Trigger *trigger = sq_source_guard(rel);
+	return find_guard(rel, false);
+}
 
-	if (trigger == NULL || trigger->tgenabled != TRIGGER_FIRES_ALWAYS)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("source \"%s\" is not protected against UPDATE",
-						RelationGetRelationName(rel)),
-				 errdetail("The trigger that streamq.add_source() has put on it is disabled or gone."),
-				 errhint("Use ALTER TABLE ... ENABLE ALWAYS TRIGGER.  If rows have been updated meanwhile, they will be read once more.")));
-	table_close(rel, NoLock);
+/*
+ * Errors if the trigger of a source is not armed on one of its physical
+ * relations, which the caller has locked.
+ */
+void
+sq_source_check_guard(List *relations)
+{
+	ListCell   *lc;
+
+	foreach(lc, relations)
+	{
+		Relation	rel = table_open(lfirst_oid(lc), NoLock);
+		const Trigger *trigger = find_guard(rel, true);
+
+		if (trigger == NULL || trigger->tgenabled != TRIGGER_FIRES_ALWAYS)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("source \"%s\" is not protected against UPDATE",
+							RelationGetRelationName(rel)),
+					 errdetail("The trigger that streamq.add_source() has put on it is disabled or gone."),
+					 errhint("Use ALTER TABLE ... ENABLE ALWAYS TRIGGER.  If rows have been updated meanwhile, they will be read once more.")));
+		table_close(rel, NoLock);
+	}
 }

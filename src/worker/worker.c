@@ -274,6 +274,8 @@ serve(void)
 		if (take_task(&task, now, &next, &any))
 		{
 			give_back_task(&task, sq_slice_run(&task));
+			/* stop() signals only while the task is running */
+			QueryCancelPending = false;
 			last_task = GetCurrentTimestamp();
 			if (others_need_my_slot(last_task))
 				break;

@@ -133,7 +133,6 @@ SELECT is(retries, 0, 'no retries any more') FROM state;
 -- given up
 ALTER SYSTEM SET streamq.max_retries = 0;
 SELECT pg_reload_conf() \gset ignore_
-CALL until($$current_setting('streamq.max_retries') = '0'$$);
 ALTER TABLE sink ADD CONSTRAINT small CHECK (id < 200);
 INSERT INTO src VALUES (200);
 CALL until($$(SELECT state = 'failed' FROM background.state)$$);
@@ -168,6 +167,27 @@ SELECT throws_ok($$SELECT streamq.wait('background_q')$$, '42501', NULL, 'wait()
 SELECT count(streamq.drop_query('background_' || g, true)) AS dropped FROM generate_series(1, 12) g \gset
 SELECT is(count(*), 0::bigint, 'all dropped while they ran') FROM streamq.status;
 RESET ROLE;
+
+-- one batch every interval; and what a worker remembers of a backlog is
+-- worthless after reset(), also if the batch ids look the same
+CREATE TABLE src3 (id int);
+SELECT streamq.add_source('src3') \gset ignore_
+SELECT streamq.create_query('background_3', 'SELECT id FROM src3', sink => 'background.sink3', max_rows_per_batch => 1) \gset ignore_
+INSERT INTO src3 VALUES (1);
+INSERT INTO src3 VALUES (2);
+INSERT INTO src3 VALUES (3);
+SELECT lives_ok($$SELECT streamq.start('background_3', '1 day')$$, 'start() with a long interval');
+CALL until($$EXISTS (SELECT FROM streamq.status WHERE name = 'background_3' AND batch_id = 0 AND state = 'waiting')$$);
+SELECT is(count(*), 1::bigint, 'one batch') FROM sink3;
+SELECT lives_ok($$SELECT streamq.stop('background_3')$$, 'stop()');
+SELECT lives_ok($$SELECT streamq.reset('background_3', 'latest')$$, 'reset()');
+INSERT INTO src3 VALUES (10);
+CALL streamq.run('background_3', 0, 0) \gset run_
+SELECT lives_ok($$SELECT streamq.start('background_3')$$, 'start()');
+INSERT INTO src3 VALUES (11);
+SELECT is(streamq.wait('background_3', '1 minute'), true, 'wait()');
+SELECT results_eq('SELECT id FROM background.sink3 ORDER BY id', ARRAY[1, 10, 11], 'what came after reset(), once');
+SELECT lives_ok($$SELECT streamq.drop_query('background_3', true)$$, 'drop_query()');
 
 -- dropped while it runs
 INSERT INTO src SELECT generate_series(1000, 2000);

@@ -113,7 +113,7 @@ SELECT set_eq($$SELECT unnest(extconfig)::regclass::text FROM pg_extension WHERE
 	'pg_dump saves every table and sequence');
 
 -- --------------------------------------------------------------- settings
-SELECT is(setting, v, format('default of %s', n)) FROM (VALUES
+SELECT is(boot_val, v, format('default of %s', n)) FROM (VALUES
 	('streamq.poll_interval', '100'), ('streamq.retry_delay_max', '60000'), ('streamq.max_retries', '8')) AS x (n, v)
 	LEFT JOIN pg_settings ON name = n;
 SELECT is(unit, v, format('unit of %s', n)) FROM (VALUES

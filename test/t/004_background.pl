@@ -34,7 +34,7 @@ sub rows_in
 # A batch of a query is at work and asleep.
 sub wait_until_asleep
 {
-	my ($name, $database) = @_;
+	my ($name) = @_;
 
 	wait_for($node, q{EXISTS (SELECT FROM pg_stat_activity
 		WHERE backend_type = 'streamq worker' AND wait_event = 'PgSleep')}, $name);

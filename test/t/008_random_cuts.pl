@@ -2,7 +2,7 @@
 #		max_rows_per_batch over a partitioned source, at random: transactions of all
 #		sizes, rows of several partitions in each, runs broken off at any point,
 #		partitions detached and attached again in the middle of a cut backlog, rows
-#		deleted before they are read.
+#		deleted before they are read, transactions that stay open for several runs.
 #
 # In the end the sink holds every row that was there to be read, once; no batch
 # was larger than the limit; and the figures add up.
@@ -51,7 +51,7 @@ foreach my $round (1 .. $rounds)
 	my $limit = one_of(1, 2, 3, 5, 7, 10, 50, 1000);
 	my $next = 0;
 	my @partitions = (0, 1, 2);
-	my $detached;
+	my ($detached, $open, $steps_open);
 
 	sql($node, qq{
 		CREATE TABLE s (id int, k int, filler text) PARTITION BY LIST (k);
@@ -63,6 +63,14 @@ foreach my $round (1 .. $rounds)
 	});
 	foreach (1 .. 3 + int(rand(4)))
 	{
+		if (!defined $open && rand() < 0.5)
+		{
+			$open = $node->background_psql('postgres');
+			$open->query_safe("BEGIN; INSERT INTO s SELECT 100000 + $next + g, k, 'open' FROM generate_series(1, "
+				. one_of(1, 3, 20) . ") g, (VALUES ($partitions[0]), ($partitions[-1])) v (k)");
+			$next += 20;
+			$steps_open = 1 + int(rand(3));
+		}
 		my @statements = map { random_transaction(\$next, $limit, \@partitions) } 1 .. 1 + int(rand(6));
 
 		sql($node, join "\n", @statements);
@@ -79,6 +87,14 @@ foreach my $round (1 .. $rounds)
 		{
 			sql($node, q{CALL streamq.run('q')});
 		}
+		if (defined $open && --$steps_open == 0)
+		{
+			$open->query_safe('COMMIT');
+			$open->quit;
+			undef $open;
+		}
+		# DDL would wait for the open transaction
+		next if defined $open;
 		if (defined $detached)
 		{
 			sql($node, "ALTER TABLE s ATTACH PARTITION s$detached FOR VALUES IN ($detached)");
@@ -91,6 +107,11 @@ foreach my $round (1 .. $rounds)
 			sql($node, "ALTER TABLE s DETACH PARTITION s$detached");
 			@partitions = grep { $_ != $detached } 0, 1, 2;
 		}
+	}
+	if (defined $open)
+	{
+		$open->query_safe('COMMIT');
+		$open->quit;
 	}
 	sql($node, "ALTER TABLE s ATTACH PARTITION s$detached FOR VALUES IN ($detached)")
 	  if defined $detached;

@@ -5,7 +5,8 @@
 #	STREAMQ_STRESS_SECONDS		how long the writers write (default 30)
 #	STREAMQ_STRESS_SEED			repeats the random choices of a run
 #	STREAMQ_STRESS_RULES_OFF	1, 2, 4: switches a rule of exact reading off; then
-#								the test has to find a row lost or double
+#								the test has to find rows lost or double, if the
+#								engine's own checks do not before
 #
 # The writers: single and multi-row inserts, COPY, savepoints rolled back, more
 # than 64 subtransactions, aborts, prepared transactions, transactions that stay
@@ -251,7 +252,7 @@ sub run_now
 	foreach my $run (@runs)
 	{
 		$run->{handle}->finish;
-		push @main::errors, $run->{err} if $run->{err} ne '' && !$rules_off;
+		push @main::errors, $run->{err} if $run->{err} ne '';
 	}
 	return;
 }
@@ -326,9 +327,17 @@ is(sql($node, 'SELECT count(*) FROM pg_prepared_xacts'), '0', 'no transaction is
 # the rest: one in the background, the others in the foreground
 sql($node, q{SELECT streamq.start('q_events'); SELECT streamq.wait('q_events');
 	SELECT streamq.stop('q_events')});
-run_now(qw(q_plain q_both));
+my %stopped;
+
+foreach my $query (qw(q_plain q_both))
+{
+	my $before = @errors;
+
+	run_now($query);
+	($stopped{$query}) = $errors[$before] =~ /ERROR: +(.*)/ if @errors > $before;
+}
 sql($node, 'SELECT read_increment()');
-is(join('', @errors), '', 'run() has raised no error');
+is(join('', @errors), '', 'run() has raised no error') unless $rules_off;
 
 # ---------------------------------------------------------------- the verdict
 
@@ -340,6 +349,9 @@ foreach my $query (@queries)
 	my ($extra, $missing, $expected) = compare($node, $query);
 
 	$wrong{$query} = "$extra too many, $missing missing of $expected" if $extra || $missing;
+	# rows that are missing behind an error have not been reached yet
+	$wrong{$query} = "$extra too many; stopped by a check of the engine: $stopped{$query}"
+	  if $stopped{$query};
 	$rows += $expected;
 }
 my ($extra, $missing, $expected) = split /\|/, sql($node, q{
