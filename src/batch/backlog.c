@@ -22,6 +22,9 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+/* a quarter of what is safe */
+#define OFFSET_AGE_MAX (UINT64CONST(1) << 29)
+
 static SqSurveyRequest
 make_request(const SqPosition *start, const SqOffset *end, Snapshot snapshot)
 {
@@ -519,6 +522,26 @@ sq_backlog_advance(SqBacklog *backlog, const SqCut *cut, int64 batch_id)
 	backlog->untouched = false;
 	backlog->batch_id = batch_id;
 	MemoryContextSwitchTo(old);
+}
+
+/*
+ * True if a relation's offset is so old that it should be renewed even without
+ * new rows, long before 32-bit xids can no longer be told from it.
+ */
+bool
+sq_backlog_is_old(const SqBacklog *backlog)
+{
+	uint64		next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
+
+	for (int i = 0; i < backlog->nrelations; i++)
+	{
+		const SqOffset *offset = backlog->relations[i].position.offset;
+
+		if (!sq_offset_is_empty(offset) &&
+			next_xid - offset->xmin.value > OFFSET_AGE_MAX)
+			return true;
+	}
+	return false;
 }
 
 /* True if everything up to the target has been read. */

@@ -256,11 +256,18 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 	checkpoint = sq_checkpoint_load(query->name, all_relations(inputs));
 	cut = plan_offsets(runner, query, inputs, checkpoint, newest, newest_horizon);
 	if (cut->rows == 0)
-		return SQ_BATCH_IDLE;
+	{
+		if (!sq_backlog_is_old(runner->backlog))
+			return SQ_BATCH_IDLE;
+		/* a batch without rows, that renews the offsets */
+		cut = sq_backlog_cut(runner->backlog, list_length(inputs), 0,
+							 GetActiveSnapshot());
+	}
 	commit->planning_ms = elapsed_ms(began);
 
 	INSTR_TIME_SET_CURRENT(began);
-	commit->output_rows = execute(statement, cut, runner->backlog);
+	if (cut->rows > 0)
+		commit->output_rows = execute(statement, cut, runner->backlog);
 	check_relations(cut, query, statement->uses);
 	commit->execution_ms = elapsed_ms(began);
 

@@ -48,8 +48,8 @@ sub run_and_compare
 {
 	my ($name) = @_;
 
-	sql($node, "CALL streamq.run('$_')") foreach qw(q q_cut);
-	exact_ok($node, $_, "$name: $_") foreach qw(q q_cut);
+	sql($node, "CALL streamq.run('$_')") foreach qw(q q_cut q_quiet);
+	exact_ok($node, $_, "$name: $_") foreach qw(q q_cut q_quiet);
 	return;
 }
 
@@ -61,6 +61,9 @@ sql($node, q{
 	SELECT streamq.create_query('q', 'SELECT id FROM t');
 	SELECT streamq.create_query('q_cut', 'SELECT id FROM t', max_rows_per_batch => 100);
 	INSERT INTO t SELECT g FROM generate_series(1, 1000) g;
+	CREATE TABLE quiet (id int);
+	INSERT INTO quiet VALUES (1);
+	SELECT streamq.create_query('q_quiet', 'SELECT id FROM quiet');
 });
 my $xmin = sql($node, 'SELECT xmin FROM t LIMIT 1');
 
@@ -81,6 +84,11 @@ cmp_ok(sql($node, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text::numeric
 	'>', $xmin, 'the xid has come round');
 run_and_compare('epoch 1, nothing new');
 sql($node, 'INSERT INTO t SELECT 2000 + g FROM generate_series(1, 10) g');
+sql($node, 'INSERT INTO quiet VALUES (2)');
 run_and_compare('epoch 1, new rows');
+
+is(sql($node, q{SELECT string_agg(input_rows::text, ' ' ORDER BY batch_id)
+	FROM streamq.commits WHERE name = 'q_quiet'}), '1 0 0 0 0 1',
+	'offsets that grow old are renewed without new rows');
 
 done_testing();
