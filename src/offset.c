@@ -97,6 +97,9 @@ make_offset(uint64 xmin, uint64 xmax, const uint64 *xids, size_t n)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("too many transactions and subtransactions in progress for an offset")));
+	/* sorted, so this holds for all of them; a violation would lose rows */
+	if (n > 0 && (xids[0] < xmin || xids[n - 1] >= xmax))
+		elog(ERROR, "offset lists a transaction outside of its bounds");
 	size = offsetof(SqOffset, xip) + n * sizeof(FullTransactionId);
 	offset = palloc0(size);
 	SET_VARSIZE(offset, size);
@@ -229,6 +232,15 @@ sq_offset_capture(Snapshot snapshot)
 			xidset_add(&set, sq_offset_widen(snapshot->subxip[i], next_xid));
 	overflowed |= add_own_xids(&set, xmax, next_xid);
 	xidset_sort(&set);
+
+	/*
+	 * A snapshot lists all subtransactions of a running transaction, also
+	 * those from xmax on.  An offset does not see those anyway, and must not
+	 * list them: sq_offset_cut() takes what is listed for what lies below its
+	 * xmax.
+	 */
+	while (set.n > 0 && set.xids[set.n - 1] >= xmax)
+		set.n--;
 	if (overflowed && set.n > 0 && sq_debug_rule(SQ_RULE_SUBXIDS))
 	{
 		add_unlisted_subxids(&set, xmax, next_xid);
