@@ -2,7 +2,8 @@
 #		max_rows_per_batch over a partitioned source, at random: transactions of all
 #		sizes, rows of several partitions in each, runs broken off at any point,
 #		partitions detached and attached again in the middle of a cut backlog, rows
-#		deleted before they are read, transactions that stay open for several runs.
+#		deleted before they are read, transactions that stay open for several runs
+#		and go on with savepoints.
 #
 # In the end the sink holds every row that was there to be read, once; no batch
 # was larger than the limit; and the figures add up.
@@ -70,6 +71,11 @@ foreach my $round (1 .. $rounds)
 				. one_of(1, 3, 20) . ") g, (VALUES ($partitions[0]), ($partitions[-1])) v (k)");
 			$next += 20;
 			$steps_open = 1 + int(rand(3));
+		}
+		elsif (defined $open)
+		{
+			# a subtransaction much younger than its transaction
+			$open->query_safe("SAVEPOINT a; INSERT INTO s VALUES (200000 + " . $next++ . ", $partitions[0], 'late')");
 		}
 		my @statements = map { random_transaction(\$next, $limit, \@partitions) } 1 .. 1 + int(rand(6));
 
