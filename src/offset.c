@@ -21,6 +21,7 @@
 #include "port/atomics.h"
 #include "storage/proc.h"
 #include "utils/memutils.h"
+#include "utils/snapmgr.h"
 
 /* a growing set of xids */
 typedef struct XidSet
@@ -249,6 +250,18 @@ sq_offset_capture(Snapshot snapshot)
 
 	offset = make_offset(set.n > 0 ? set.xids[0] : xmax, xmax, set.xids, set.n);
 	pfree(set.xids);
+	return offset;
+}
+
+/* The offset of what is committed now, whatever the isolation level. */
+SqOffset *
+sq_offset_now(void)
+{
+	SqOffset   *offset;
+
+	PushActiveSnapshot(GetLatestSnapshot());
+	offset = sq_offset_capture(GetActiveSnapshot());
+	PopActiveSnapshot();
 	return offset;
 }
 

@@ -55,6 +55,7 @@ typedef struct SqPosition
 
 extern SqHorizon sq_horizon_now(void);
 extern SqOffset *sq_offset_capture(Snapshot snapshot);
+extern SqOffset *sq_offset_now(void);
 extern SqOffset *sq_offset_empty(void);
 extern SqOffset *sq_offset_upto(uint64 xmax);
 extern SqOffset *sq_offset_copy(const SqOffset *offset);

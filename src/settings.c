@@ -51,6 +51,26 @@ sq_settings_define(void)
 	MarkGUCPrefixReserved("streamq");
 }
 
+static void
+set_until_pop(const char *name, const char *value)
+{
+	(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION,
+							 GUC_ACTION_SAVE, true, 0, false);
+}
+
+/*
+ * Lets names be found in pg_catalog only, until sq_settings_pop() with the level
+ * returned.
+ */
+int
+sq_settings_push_catalog_path(void)
+{
+	int			nest_level = NewGUCNestLevel();
+
+	set_until_pop("search_path", "pg_catalog, pg_temp");
+	return nest_level;
+}
+
 /* what the result of a SELECT can depend on */
 static const char *const pinned_settings[] = {
 	"array_nulls", "bytea_output", "DateStyle", "default_text_search_config",
@@ -91,14 +111,13 @@ sq_settings_push(List *settings)
 		if (value == NULL)
 			elog(ERROR, "invalid setting \"%s\"", name);
 		*value++ = '\0';
-		(void) set_config_option(name, value, PGC_USERSET, PGC_S_SESSION,
-								 GUC_ACTION_SAVE, true, 0, false);
+		set_until_pop(name, value);
 	}
 	return nest_level;
 }
 
 /*
- * Undoes that, and whatever functions have set in between: a query's functions
+ * Undoes a push, and whatever functions have set in between: a query's functions
  * must not leave settings to somebody else who runs it.
  */
 void

@@ -20,7 +20,6 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
@@ -56,16 +55,13 @@ sq_engine_begin(SqEngine *engine)
 	SetUserIdAndSecContext(owner, engine->sec_context |
 						   SECURITY_LOCAL_USERID_CHANGE |
 						   SECURITY_RESTRICTED_OPERATION);
-	engine->nest_level = NewGUCNestLevel();
-	(void) set_config_option("search_path", "pg_catalog, pg_temp",
-							 PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
+	engine->nest_level = sq_settings_push_catalog_path();
 }
 
 void
 sq_engine_end(SqEngine *engine)
 {
-	AtEOXact_GUC(true, engine->nest_level);
+	sq_settings_pop(engine->nest_level);
 	SetUserIdAndSecContext(engine->user_id, engine->sec_context);
 	if (SPI_finish() != SPI_OK_FINISH)
 		elog(ERROR, "SPI_finish failed");
@@ -100,19 +96,30 @@ sq_engine_exec(SqSql *sql, Datum *values, const char *nulls)
 	return SPI_processed;
 }
 
+/* The same as a whole, for a statement whose result is only a count. */
+uint64
+sq_engine_run(SqSql *sql, Datum *values, const char *nulls)
+{
+	SqEngine	engine;
+	uint64		rows;
+
+	sq_engine_begin(&engine);
+	rows = sq_engine_exec(sql, values, nulls);
+	sq_engine_end(&engine);
+	return rows;
+}
+
 /*
- * Runs a SELECT under the snapshot given, or, if NULL, under the newest one,
- * whatever the isolation level; returns the number of rows.
+ * Runs a SELECT under the newest snapshot, whatever the isolation level; returns
+ * the number of rows.
  */
 uint64
-sq_engine_query(SqSql *sql, Datum *values, const char *nulls, Snapshot snapshot)
+sq_engine_query(SqSql *sql, Datum *values, const char *nulls)
 {
 	int			ret;
 
 	prepare(sql);
-	if (snapshot == NULL)
-		snapshot = GetLatestSnapshot();
-	ret = SPI_execute_snapshot(sql->plan, values, nulls, snapshot,
+	ret = SPI_execute_snapshot(sql->plan, values, nulls, GetLatestSnapshot(),
 							   InvalidSnapshot, true, false, 0);
 	if (ret < 0)
 		elog(ERROR, "\"%s\" failed: %s", sql->text, SPI_result_code_string(ret));

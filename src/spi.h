@@ -30,8 +30,8 @@ typedef struct SqEngine
 extern void sq_engine_begin(SqEngine *engine);
 extern void sq_engine_end(SqEngine *engine);
 extern uint64 sq_engine_exec(SqSql *sql, Datum *values, const char *nulls);
-extern uint64 sq_engine_query(SqSql *sql, Datum *values, const char *nulls,
-							  Snapshot snapshot);
+extern uint64 sq_engine_run(SqSql *sql, Datum *values, const char *nulls);
+extern uint64 sq_engine_query(SqSql *sql, Datum *values, const char *nulls);
 extern Datum sq_engine_value(uint64 row, int column, bool *isnull);
 extern char *sq_engine_text(uint64 row, int column);
 extern Datum sq_regclass_array(List *oids);

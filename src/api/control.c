@@ -44,13 +44,11 @@ streamq_start(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(1))
 		sq_api_null_argument("trigger_interval");
 	interval = PG_GETARG_INTERVAL_P(1);
-	if (DatumGetInt32(DirectFunctionCall2(interval_cmp, IntervalPGetDatum(interval),
-										  IntervalPGetDatum(&zero))) < 0)
+	if (sq_api_compare_intervals(interval, &zero) < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("trigger interval must not be negative")));
-	if (DatumGetInt32(DirectFunctionCall2(interval_cmp, IntervalPGetDatum(interval),
-										  IntervalPGetDatum(&longest))) > 0)
+	if (sq_api_compare_intervals(interval, &longest) > 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("trigger interval must not be longer than 100 years")));
@@ -148,17 +146,6 @@ query_is_done(SqQuery *query, SqOffset *upto, int64 *batch_id, bool look_anyway)
 	return done;
 }
 
-static SqOffset *
-offset_now(void)
-{
-	SqOffset   *offset;
-
-	PushActiveSnapshot(GetLatestSnapshot());
-	offset = sq_offset_capture(GetActiveSnapshot());
-	PopActiveSnapshot();
-	return offset;
-}
-
 /* an error if nobody is going to process anything */
 static void
 check_running(const SqQuery *query, bool may_time_out)
@@ -188,7 +175,7 @@ streamq_wait(PG_FUNCTION_ARGS)
 	char	   *name = sq_api_name_argument(fcinfo);
 	bool		has_timeout = !PG_ARGISNULL(1);
 	TimestampTz until = 0;
-	SqOffset   *upto = offset_now();
+	SqOffset   *upto = sq_offset_now();
 	int64		batch_id = -2;
 	MemoryContext context;
 

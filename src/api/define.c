@@ -34,7 +34,6 @@
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
@@ -287,7 +286,7 @@ check_no_temporary_objects(Oid view)
 	SqEngine	engine;
 
 	sq_engine_begin(&engine);
-	found = sq_engine_query(&sql, &value, NULL, NULL) > 0;
+	found = sq_engine_query(&sql, &value, NULL) > 0;
 	sq_engine_end(&engine);
 	if (found)
 		ereport(ERROR,
@@ -408,18 +407,15 @@ void
 sq_api_start_latest(const char *name, List *sources)
 {
 	SqHorizon	horizon = sq_horizon_now();
-	SqOffset   *now;
+	SqOffset   *now = sq_offset_now();
 	ListCell   *lc;
 	ListCell   *lc2;
 
-	PushActiveSnapshot(GetLatestSnapshot());
-	now = sq_offset_capture(GetActiveSnapshot());
 	foreach(lc, sources)
 	{
 		foreach(lc2, sq_physical_relations(lfirst_oid(lc), true))
 			sq_checkpoint_start_at(name, lfirst_oid(lc2), now, horizon);
 	}
-	PopActiveSnapshot();
 }
 
 /*

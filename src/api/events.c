@@ -82,7 +82,7 @@ dropped_objects(void)
 	SqEngine	engine;
 
 	sq_engine_begin(&engine);
-	rows = sq_engine_query(&sql, NULL, NULL, NULL);
+	rows = sq_engine_query(&sql, NULL, NULL);
 	for (uint64 i = 0; i < rows; i++)
 	{
 		Dropped    *dropped = MemoryContextAlloc(context, sizeof(Dropped));
@@ -157,7 +157,7 @@ check_dropped_trigger(void)
 	SqEngine	engine;
 
 	sq_engine_begin(&engine);
-	if (sq_engine_query(&sql, NULL, NULL, NULL) > 0)
+	if (sq_engine_query(&sql, NULL, NULL) > 0)
 		source = MemoryContextStrdup(context, sq_engine_text(0, 1));
 	sq_engine_end(&engine);
 	if (source != NULL)

@@ -49,20 +49,6 @@ check_not_in_transaction(FunctionCallInfo fcinfo)
 			 errhint("Call it outside of BEGIN ... COMMIT, and not from a function or a block with EXCEPTION.")));
 }
 
-/* what is committed now */
-static SqOffset *
-offset_now(MemoryContext context)
-{
-	MemoryContext old = MemoryContextSwitchTo(context);
-	SqOffset   *offset;
-
-	PushActiveSnapshot(GetLatestSnapshot());
-	offset = sq_offset_capture(GetActiveSnapshot());
-	PopActiveSnapshot();
-	MemoryContextSwitchTo(old);
-	return offset;
-}
-
 /* one batch, up to but without its commit */
 static SqBatchOutcome
 run_batch(SqRunner *runner)
@@ -134,8 +120,11 @@ run_batch_retrying(SqRunner *runner)
 static void
 run_batches(SqRunner *runner, RunResult *result)
 {
+	MemoryContext old = MemoryContextSwitchTo(runner->context);
+
 	runner->goal_horizon = sq_horizon_now();
-	runner->goal = offset_now(runner->context);
+	runner->goal = sq_offset_now();
+	MemoryContextSwitchTo(old);
 	for (;;)
 	{
 		SPI_commit();

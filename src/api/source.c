@@ -113,13 +113,20 @@ event_time_column(Oid relid, const char *column)
 	return attnum;
 }
 
+/* Negative, zero or positive, as the operators of type interval have it. */
+int
+sq_api_compare_intervals(const Interval *a, const Interval *b)
+{
+	return DatumGetInt32(DirectFunctionCall2(interval_cmp, IntervalPGetDatum(a),
+											 IntervalPGetDatum(b)));
+}
+
 static void
 check_delay(Interval *delay)
 {
 	Interval	zero = {0, 0, 0};
 
-	if (DatumGetInt32(DirectFunctionCall2(interval_cmp, IntervalPGetDatum(delay),
-										  IntervalPGetDatum(&zero))) < 0)
+	if (sq_api_compare_intervals(delay, &zero) < 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("watermark delay must not be negative")));

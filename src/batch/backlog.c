@@ -16,7 +16,6 @@
 
 #include "access/table.h"
 #include "catalog/sourcedef.h"
-#include "compiler/streams.h"
 #include "source/physical.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -37,15 +36,23 @@ make_request(const SqPosition *start, const SqOffset *end, Snapshot snapshot)
 	return request;
 }
 
+/* what is known of a transaction in a relation; NULL: it has no rows there */
+static SqXidRows *
+find_transaction(const SqBacklogRelation *relation, uint64 xid)
+{
+	const SqSurvey *survey = &relation->survey;
+	SqXidRows  *entry = sq_survey_find_xid(survey, xid);
+
+	return entry < survey->xids + survey->nxids && entry->xid == xid ? entry : NULL;
+}
+
 /* rows of a transaction that are left to read in a relation */
 static int64
 rows_left(const SqBacklogRelation *relation, uint64 xid)
 {
-	SqXidRows  *entry = sq_survey_find_xid(&relation->survey, xid);
+	SqXidRows  *entry = find_transaction(relation, xid);
 
-	if (entry == relation->survey.xids + relation->survey.nxids || entry->xid != xid)
-		return 0;
-	return entry->rows;
+	return entry ? entry->rows : 0;
 }
 
 /*
@@ -372,15 +379,16 @@ cut_by_position(SqBacklog *backlog, int64 max_rows, Snapshot snapshot, SqCut *cu
 	{
 		SqBacklogRelation *relation = &backlog->relations[i];
 		SqRelationRead *read = &cut->plan.relations[i];
-		SqOffset   *after = last ? backlog->target :
-		sq_offset_cut(read->start.offset, backlog->target, xid + 1);
-		SqSurveyRequest request = make_request(&read->start, after, snapshot);
+		SqSurveyRequest request;
 		SqSurvey	survey;
 		SqRelationRead candidates;
 		Relation	rel;
 
 		if (read->start.partial_xid > xid)
 			continue;			/* has nothing of it, see read_upto() */
+		Assert(read->start.partial_xid == 0 || read->start.partial_xid == xid);
+		read_upto(read, backlog, last, xid);
+		request = make_request(&read->start, read->end.offset, snapshot);
 		rel = table_open(relation->relid, NoLock);
 		memset(&candidates, 0, sizeof(candidates));
 		select_blocks(&relation->survey, xid, xid, &candidates);
@@ -402,18 +410,16 @@ cut_by_position(SqBacklog *backlog, int64 max_rows, Snapshot snapshot, SqCut *cu
 		sq_survey_relation(rel, &request, &survey);
 		table_close(rel, NoLock);
 
-		Assert(read->start.partial_xid == 0 || read->start.partial_xid == xid);
 		left -= survey.rows;
 		missing -= survey.rows;
 		read->blocks = survey.blocks;
 		read->nblocks = survey.nblocks;
 		read->rows = survey.rows;
 		note_rows(cut, relation->source, survey.rows, survey.max_event_time);
-		if (left > 0 || survey.rows >= rows_left(relation, xid))
-			read_upto(read, backlog, last, xid);
-		else
+		if (left <= 0 && survey.rows < rows_left(relation, xid))
 		{
-			read->end.offset = read->start.offset;
+			/* not to its end */
+			read->end = read->start;
 			read->end.partial_xid = xid;
 			read->end.partial_upto = survey.last;
 		}
@@ -492,10 +498,9 @@ count_partial(SqBacklog *backlog, const SqCut *cut)
 	backlog->xids.xids[backlog->next_xid].rows -= cut->rows;
 	for (int i = 0; i < backlog->nrelations; i++)
 	{
-		SqSurvey   *survey = &backlog->relations[i].survey;
-		SqXidRows  *entry = sq_survey_find_xid(survey, cut->partial_xid);
+		SqXidRows  *entry = find_transaction(&backlog->relations[i], cut->partial_xid);
 
-		if (entry == survey->xids + survey->nxids || entry->xid != cut->partial_xid)
+		if (entry == NULL)
 			continue;
 		entry->rows -= cut->plan.relations[i].rows;
 		if (entry->rows <= 0)

@@ -15,6 +15,7 @@
 typedef struct SqInput
 {
 	SqSource   *source;
+	bool		with_children;	/* not only FROM ONLY */
 	List	   *relations;		/* oids of its physical relations, locked */
 } SqInput;
 

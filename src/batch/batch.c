@@ -24,7 +24,6 @@
 #include "source/guard.h"
 #include "source/physical.h"
 #include "storage/lmgr.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
@@ -61,7 +60,6 @@ sq_batch_inputs(const SqQuery *query, List *uses)
 	{
 		Oid			relid = lfirst_oid(lc);
 		SqInput    *input = palloc0(sizeof(SqInput));
-		bool		with_children = false;
 
 		input->source = sq_source_load(relid);
 		if (input->source == NULL)
@@ -74,10 +72,10 @@ sq_batch_inputs(const SqQuery *query, List *uses)
 			SqStreamUse *use = lfirst(lc2);
 
 			if (use->source == foreach_current_index(lc))
-				with_children |= use->with_children;
+				input->with_children |= use->with_children;
 		}
-		input->relations = sq_physical_relations(relid, with_children);
-		if (with_children)
+		input->relations = sq_physical_relations(relid, input->with_children);
+		if (input->with_children)
 			sq_physical_check_children(relid);
 		sq_source_check_guard(input->relations);
 		inputs = lappend(inputs, input);
@@ -122,8 +120,9 @@ unfinished_target(const SqCheckpoint *checkpoint, const SqOffset *after)
 	return NULL;
 }
 
-static void
-drop_backlog(SqRunner *runner)
+/* Throws away what a runner remembers of its backlog. */
+void
+sq_batch_forget_backlog(SqRunner *runner)
 {
 	if (runner->backlog != NULL)
 		MemoryContextDelete(runner->backlog->context);
@@ -163,7 +162,7 @@ plan_offsets(SqRunner *runner, const SqQuery *query, List *inputs,
 			request.horizon = unknown;
 			request.begun = true;
 		}
-		drop_backlog(runner);
+		sq_batch_forget_backlog(runner);
 		runner->backlog = sq_backlog_survey(inputs, checkpoint, &request, snapshot,
 											runner->context);
 		cut = sq_backlog_cut(runner->backlog, list_length(inputs),
@@ -180,9 +179,18 @@ plan_offsets(SqRunner *runner, const SqQuery *query, List *inputs,
  * Locks keep that from happening except with DETACH CONCURRENTLY.
  */
 static void
-check_relations(const SqCut *cut, const SqQuery *query, List *uses)
+check_relations(const SqCut *cut, List *inputs)
 {
-	List	   *now = all_relations(sq_batch_inputs(query, uses));
+	List	   *now = NIL;
+	ListCell   *lc;
+
+	foreach(lc, inputs)
+	{
+		SqInput    *input = lfirst(lc);
+
+		now = list_concat(now, sq_physical_relations(input->source->relid,
+													 input->with_children));
+	}
 
 	for (int i = 0; i < cut->plan.nrelations; i++)
 		if (cut->plan.relations[i].rows > 0 &&
@@ -268,7 +276,7 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 	INSTR_TIME_SET_CURRENT(began);
 	if (cut->rows > 0)
 		commit->output_rows = execute(statement, cut, runner->backlog);
-	check_relations(cut, query, statement->uses);
+	check_relations(cut, inputs);
 	commit->execution_ms = elapsed_ms(began);
 
 	/* a row counts once, also if the query reads it in several places */
@@ -286,7 +294,7 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 	runner->reached = sq_backlog_is_finished(runner->backlog) &&
 		sq_offset_equal(runner->backlog->target, newest);
 	if (sq_backlog_is_finished(runner->backlog))
-		drop_backlog(runner);
+		sq_batch_forget_backlog(runner);
 	return SQ_BATCH_DONE;
 }
 
@@ -385,7 +393,6 @@ sq_batch_execute(SqRunner *runner)
 		runner->idle_offset = sq_offset_copy(newest);
 	}
 	runner->input_rows = commit.input_rows;
-	runner->output_rows = commit.output_rows;
 	MemoryContextSwitchTo(old);
 	return outcome;
 }

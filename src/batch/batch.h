@@ -31,12 +31,12 @@ typedef struct SqRunner
 
 	/* figures of the last batch */
 	int64		input_rows;
-	int64		output_rows;
 	bool		reached;		/* nothing is left up to the goal */
 	bool		had_failures;	/* the query's record says so */
 } SqRunner;
 
 extern SqBatchOutcome sq_batch_execute(SqRunner *runner);
+extern void sq_batch_forget_backlog(SqRunner *runner);
 extern List *sq_batch_inputs(const SqQuery *query, List *uses);
 
 #endif							/* SQ_BATCH_H */

@@ -31,9 +31,7 @@ void
 sq_runner_forget(SqRunner *runner)
 {
 	MemoryContextReset(runner->batch_context);
-	if (runner->backlog != NULL)
-		MemoryContextDelete(runner->backlog->context);
-	runner->backlog = NULL;
+	sq_batch_forget_backlog(runner);
 	if (runner->idle_offset != NULL)
 		pfree(runner->idle_offset);
 	runner->idle_offset = NULL;

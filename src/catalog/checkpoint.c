@@ -61,7 +61,7 @@ load_commit(const char *name, SqCheckpoint *checkpoint, MemoryContext context)
 	Datum		column;
 	bool		isnull;
 
-	if (sq_engine_query(&sql, &value, NULL, NULL) == 0)
+	if (sq_engine_query(&sql, &value, NULL) == 0)
 		return;
 	checkpoint->batch_id = DatumGetInt64(sq_engine_value(0, 1, &isnull));
 	column = sq_engine_value(0, 2, &isnull);
@@ -112,7 +112,7 @@ load_offsets(const char *name, List *relids, SqCheckpoint *checkpoint,
 		2, {TEXTOID, REGCLASSARRAYOID}, NULL
 	};
 	Datum		values[2] = {CStringGetTextDatum(name), sq_regclass_array(relids)};
-	uint64		rows = sq_engine_query(&sql, values, NULL, NULL);
+	uint64		rows = sq_engine_query(&sql, values, NULL);
 
 	checkpoint->nrelations = (int) rows;
 	checkpoint->relations = MemoryContextAllocZero(context, sizeof(SqRelationOffset) * (rows + 1));
@@ -331,12 +331,9 @@ sq_checkpoint_delete(const char *name)
 		"DELETE FROM streamq.commits WHERE name = $1", 1, {TEXTOID}, NULL
 	};
 	Datum		value = CStringGetTextDatum(name);
-	SqEngine	engine;
 
-	sq_engine_begin(&engine);
-	sq_engine_exec(&offsets, &value, NULL);
-	sq_engine_exec(&commits, &value, NULL);
-	sq_engine_end(&engine);
+	(void) sq_engine_run(&offsets, &value, NULL);
+	(void) sq_engine_run(&commits, &value, NULL);
 }
 
 /* Forgets a relation that has been dropped; its oid may be used again. */
@@ -347,9 +344,6 @@ sq_checkpoint_forget_relation(Oid relation)
 		"DELETE FROM streamq.offsets WHERE relation = $1", 1, {REGCLASSOID}, NULL
 	};
 	Datum		value = ObjectIdGetDatum(relation);
-	SqEngine	engine;
 
-	sq_engine_begin(&engine);
-	sq_engine_exec(&sql, &value, NULL);
-	sq_engine_end(&engine);
+	(void) sq_engine_run(&sql, &value, NULL);
 }

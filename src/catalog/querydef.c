@@ -147,7 +147,7 @@ sq_query_load(const char *name, bool missing_ok)
 	SqEngine	engine;
 
 	sq_engine_begin(&engine);
-	if (sq_engine_query(&sql, &value, NULL, NULL) > 0)
+	if (sq_engine_query(&sql, &value, NULL) > 0)
 		query = read_query(context);
 	sq_engine_end(&engine);
 
@@ -182,7 +182,7 @@ query_names(SqSql *sql, Datum *values)
 	SqEngine	engine;
 
 	sq_engine_begin(&engine);
-	rows = sq_engine_query(sql, values, NULL, NULL);
+	rows = sq_engine_query(sql, values, NULL);
 	for (uint64 i = 0; i < rows; i++)
 	{
 		MemoryContext old = MemoryContextSwitchTo(context);
@@ -266,16 +266,6 @@ sq_query_insert(SqQuery *query)
 	sq_engine_end(&engine);
 }
 
-static void
-update_query(SqSql *sql, Datum *values, const char *nulls)
-{
-	SqEngine	engine;
-
-	sq_engine_begin(&engine);
-	sq_engine_exec(sql, values, nulls);
-	sq_engine_end(&engine);
-}
-
 void
 sq_query_delete(const char *name)
 {
@@ -284,7 +274,7 @@ sq_query_delete(const char *name)
 	};
 	Datum		value = CStringGetTextDatum(name);
 
-	update_query(&sql, &value, NULL);
+	(void) sq_engine_run(&sql, &value, NULL);
 }
 
 /* Marks a query as to be run by workers, and forgets an earlier failure. */
@@ -298,7 +288,7 @@ sq_query_set_started(const char *name, Interval *trigger_interval)
 	};
 	Datum		values[2] = {CStringGetTextDatum(name), IntervalPGetDatum(trigger_interval)};
 
-	update_query(&sql, values, NULL);
+	(void) sq_engine_run(&sql, values, NULL);
 }
 
 void
@@ -311,7 +301,7 @@ sq_query_set_stopped(const char *name)
 	};
 	Datum		value = CStringGetTextDatum(name);
 
-	update_query(&sql, &value, NULL);
+	(void) sq_engine_run(&sql, &value, NULL);
 }
 
 /* Makes the checkpoint belong to what is here, from the position given. */
@@ -329,7 +319,7 @@ sq_query_set_fresh(const char *name, const char *starting_position)
 		CStringGetTextDatum(starting_position),
 	Int64GetDatum((int64) GetSystemIdentifier())};
 
-	update_query(&sql, values, NULL);
+	(void) sq_engine_run(&sql, values, NULL);
 }
 
 /*
@@ -371,7 +361,7 @@ sq_query_record_recovery(const char *name)
 	};
 	Datum		value = CStringGetTextDatum(name);
 
-	update_query(&sql, &value, NULL);
+	(void) sq_engine_run(&sql, &value, NULL);
 }
 
 /* The oid of streamq.queries. */

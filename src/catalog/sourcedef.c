@@ -23,7 +23,7 @@ sq_source_load(Oid relid)
 	SqEngine	engine;
 
 	sq_engine_begin(&engine);
-	if (sq_engine_query(&sql, &value, NULL, NULL) > 0)
+	if (sq_engine_query(&sql, &value, NULL) > 0)
 	{
 		bool		isnull;
 		Datum		column;
@@ -53,7 +53,7 @@ sq_source_all(void)
 	SqEngine	engine;
 
 	sq_engine_begin(&engine);
-	rows = sq_engine_query(&sql, NULL, NULL, NULL);
+	rows = sq_engine_query(&sql, NULL, NULL);
 	for (uint64 i = 0; i < rows; i++)
 	{
 		bool		isnull;
@@ -76,7 +76,6 @@ sq_source_insert(const SqSource *source)
 	};
 	Datum		values[3];
 	char		nulls[3] = {' ', ' ', ' '};
-	SqEngine	engine;
 
 	values[0] = ObjectIdGetDatum(source->relid);
 	values[1] = Int16GetDatum(source->event_time);
@@ -85,9 +84,7 @@ sq_source_insert(const SqSource *source)
 		nulls[1] = 'n';
 	if (source->watermark_delay == NULL)
 		nulls[2] = 'n';
-	sq_engine_begin(&engine);
-	sq_engine_exec(&sql, values, nulls);
-	sq_engine_end(&engine);
+	(void) sq_engine_run(&sql, values, nulls);
 }
 
 /* Forgets a source; false if it was none. */
@@ -98,11 +95,6 @@ sq_source_delete(Oid relid)
 		"DELETE FROM streamq.sources WHERE source = $1", 1, {REGCLASSOID}, NULL
 	};
 	Datum		value = ObjectIdGetDatum(relid);
-	bool		found;
-	SqEngine	engine;
 
-	sq_engine_begin(&engine);
-	found = sq_engine_exec(&sql, &value, NULL) > 0;
-	sq_engine_end(&engine);
-	return found;
+	return sq_engine_run(&sql, &value, NULL) > 0;
 }

@@ -9,14 +9,11 @@
 #include "compiler/emit.h"
 
 #include "access/table.h"
-#include "catalog/pg_type.h"
 #include "compiler/accept.h"
 #include "compiler/streams.h"
-#include "nodes/makefuncs.h"
 #include "parser/analyze.h"
 #include "parser/parser.h"
 #include "utils/builtins.h"
-#include "utils/guc.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/ruleutils.h"
@@ -66,17 +63,14 @@ insert_text(const SqQuery *query)
 static Query *
 analyse(const char *text)
 {
-	int			nest_level = NewGUCNestLevel();
+	int			nest_level = sq_settings_push_catalog_path();
 	List	   *parsetrees;
 	Query	   *query;
 
-	(void) set_config_option("search_path", "pg_catalog, pg_temp",
-							 PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
 	parsetrees = raw_parser(text, RAW_PARSE_DEFAULT);
 	query = parse_analyze_fixedparams(linitial_node(RawStmt, parsetrees), text,
 									  NULL, 0, NULL);
-	AtEOXact_GUC(true, nest_level);
+	sq_settings_pop(nest_level);
 	return query;
 }
 
@@ -119,13 +113,10 @@ sq_emit_insert(const SqQuery *query)
 char *
 sq_emit_show(const SqStatement *statement)
 {
-	int			nest_level = NewGUCNestLevel();
+	int			nest_level = sq_settings_push_catalog_path();
 	char	   *shown;
 
-	(void) set_config_option("search_path", "pg_catalog, pg_temp",
-							 PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
 	shown = pg_get_querydef(copyObject(statement->query), true);
-	AtEOXact_GUC(true, nest_level);
+	sq_settings_pop(nest_level);
 	return shown;
 }

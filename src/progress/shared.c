@@ -85,14 +85,19 @@ wake_launcher(void)
 		SetLatch(sq_shared->launcher_latch);
 }
 
-void
-sq_shared_wake_launcher(void)
+/*
+ * True if no further worker can be started for an owner.  One slot is always
+ * left for reading a database's queries.  The caller holds the lock.
+ */
+bool
+sq_shared_pool_is_full(void)
 {
-	if (sq_shared == NULL)
-		return;
-	LWLockAcquire(sq_shared->lock, LW_SHARED);
-	wake_launcher();
-	LWLockRelease(sq_shared->lock);
+	int			used = 0;
+
+	for (int i = 0; i < SQ_MAX_WORKERS; i++)
+		if (sq_shared->workers[i].used && OidIsValid(sq_shared->workers[i].owner))
+			used++;
+	return used >= Min(sq_max_workers, SQ_MAX_WORKERS - 1);
 }
 
 /* ------------------------------------------------------------- databases */

@@ -74,7 +74,7 @@ extern SqShared *sq_shared;
 
 extern void sq_shared_define(void);
 extern bool sq_shared_available(void);
-extern void sq_shared_wake_launcher(void);
+extern bool sq_shared_pool_is_full(void);
 
 /* for backends that start and stop queries */
 extern void sq_shared_sync_at_commit(void);

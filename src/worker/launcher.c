@@ -39,13 +39,21 @@
 #define NAP_MAX_MS			1000
 #define START_RETRY_MS		5000	/* after a worker that could not connect */
 
-/* what is known here of a slot */
-typedef struct StartedWorker
-{
-	BackgroundWorkerHandle *handle;
-} StartedWorker;
+/* the workers started, by slot; NULL: by an earlier launcher, or none */
+static BackgroundWorkerHandle *started[SQ_MAX_WORKERS];
 
-static StartedWorker started[SQ_MAX_WORKERS];
+/* what launcher and workers have in common */
+static void
+describe_process(BackgroundWorker *worker, const char *name, const char *function)
+{
+	memset(worker, 0, sizeof(*worker));
+	worker->bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker->bgw_start_time = BgWorkerStart_RecoveryFinished;
+	snprintf(worker->bgw_library_name, BGW_MAXLEN, "streamq");
+	snprintf(worker->bgw_function_name, BGW_MAXLEN, "%s", function);
+	snprintf(worker->bgw_name, BGW_MAXLEN, "%s", name);
+	snprintf(worker->bgw_type, BGW_MAXLEN, "%s", name);
+}
 
 /* Registers the launcher; called while shared_preload_libraries are loaded. */
 void
@@ -53,14 +61,8 @@ sq_launcher_register(void)
 {
 	BackgroundWorker worker;
 
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	describe_process(&worker, "streamq launcher", "streamq_launcher_main");
 	worker.bgw_restart_time = LAUNCHER_RESTART_S;
-	snprintf(worker.bgw_library_name, BGW_MAXLEN, "streamq");
-	snprintf(worker.bgw_function_name, BGW_MAXLEN, "streamq_launcher_main");
-	snprintf(worker.bgw_name, BGW_MAXLEN, "streamq launcher");
-	snprintf(worker.bgw_type, BGW_MAXLEN, "streamq launcher");
 	RegisterBackgroundWorker(&worker);
 }
 
@@ -90,12 +92,18 @@ request_all_databases(void)
 
 /* ---------------------------------------------------------- worker slots */
 
-static void
+/* frees a slot, and returns what was in it */
+static SqWorkerSlot
 release_slot(int slot)
 {
+	SqWorkerSlot released;
+
 	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+	released = sq_shared->workers[slot];
 	memset(&sq_shared->workers[slot], 0, sizeof(SqWorkerSlot));
 	LWLockRelease(sq_shared->lock);
+	ConditionVariableBroadcast(&sq_shared->changed);
+	return released;
 }
 
 /* true if a database is there and takes connections (template0 does not) */
@@ -153,45 +161,30 @@ reap_workers(void)
 		pid_t		pid;
 
 		/* a worker that an earlier launcher has started */
-		if (started[i].handle == NULL && sq_shared->workers[i].used &&
+		if (started[i] == NULL && sq_shared->workers[i].used &&
 			sq_shared->workers[i].pid != 0 &&
 			kill(sq_shared->workers[i].pid, 0) != 0 && errno == ESRCH)
-		{
-			release_slot(i);
-			ConditionVariableBroadcast(&sq_shared->changed);
-		}
+			(void) release_slot(i);
 
-		if (started[i].handle == NULL ||
-			GetBackgroundWorkerPid(started[i].handle, &pid) != BGWH_STOPPED)
+		if (started[i] == NULL ||
+			GetBackgroundWorkerPid(started[i], &pid) != BGWH_STOPPED)
 			continue;
-		pfree(started[i].handle);
-		started[i].handle = NULL;
-		LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
-		slot = sq_shared->workers[i];
-		memset(&sq_shared->workers[i], 0, sizeof(SqWorkerSlot));
-		LWLockRelease(sq_shared->lock);
-		ConditionVariableBroadcast(&sq_shared->changed);
+		pfree(started[i]);
+		started[i] = NULL;
+		slot = release_slot(i);
 		if (!slot.connected && !slot.leave)
 			handle_failed_start(&slot);
 	}
 }
 
-/* a slot that is not used, or -1; one more than the pool for looking around */
+/* a slot that is not used, or -1; the caller holds the lock */
 static int
-free_slot(bool scout)
+free_slot(void)
 {
-	int			limit = Min(sq_max_workers, SQ_MAX_WORKERS - 1);
-	int			used = 0;
-	int			result = -1;
-
 	for (int i = 0; i < SQ_MAX_WORKERS; i++)
-	{
 		if (!sq_shared->workers[i].used)
-			result = result < 0 ? i : result;
-		else if (OidIsValid(sq_shared->workers[i].owner))
-			used++;
-	}
-	return scout || used < limit ? result : -1;
+			return i;
+	return -1;
 }
 
 /* starts a worker in a slot that has been reserved */
@@ -202,24 +195,18 @@ start_worker(int slot)
 	MemoryContext old;
 	bool		done;
 
-	memset(&worker, 0, sizeof(worker));
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
-	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	describe_process(&worker, "streamq worker", "streamq_worker_main");
 	worker.bgw_restart_time = BGW_NEVER_RESTART;
-	snprintf(worker.bgw_library_name, BGW_MAXLEN, "streamq");
-	snprintf(worker.bgw_function_name, BGW_MAXLEN, "streamq_worker_main");
-	snprintf(worker.bgw_name, BGW_MAXLEN, "streamq worker");
-	snprintf(worker.bgw_type, BGW_MAXLEN, "streamq worker");
 	worker.bgw_main_arg = Int32GetDatum(slot);
 	worker.bgw_notify_pid = MyProcPid;
 
 	old = MemoryContextSwitchTo(TopMemoryContext);
-	done = RegisterDynamicBackgroundWorker(&worker, &started[slot].handle);
+	done = RegisterDynamicBackgroundWorker(&worker, &started[slot]);
 	MemoryContextSwitchTo(old);
 	if (!done)
 	{
-		started[slot].handle = NULL;
-		release_slot(slot);
+		started[slot] = NULL;
+		(void) release_slot(slot);
 		if (!sq_shared->no_process)
 			ereport(WARNING,
 					(errcode(ERRCODE_CONFIGURATION_LIMIT_EXCEEDED),
@@ -278,7 +265,7 @@ pick_database(TimestampTz now)
 
 		if (entry->paused_by != 0 || entry->due > now || is_paused(entry->dbid))
 			continue;
-		slot = free_slot(true);
+		slot = free_slot();
 		if (slot < 0)
 			break;
 		reserve_slot(slot, entry->dbid, InvalidOid, true);
@@ -367,7 +354,7 @@ pick_task(TimestampTz now, long *nap)
 	task = longest_due_task(now, nap);
 	if (task != NULL)
 	{
-		slot = free_slot(false);
+		slot = sq_shared_pool_is_full() ? -1 : free_slot();
 		if (slot < 0 || sq_shared->no_process)
 			make_room(task);
 		if (slot >= 0)
@@ -393,7 +380,7 @@ schedule(void)
 		if (!database_is_open(dbid))
 		{
 			forget_database(dbid);
-			release_slot(slot);
+			(void) release_slot(slot);
 		}
 		else if (!start_worker(slot))
 		{

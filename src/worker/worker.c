@@ -213,15 +213,11 @@ leave_slot(int code, Datum arg)
 static bool
 others_need_my_slot(TimestampTz now)
 {
-	int			used = 0;
 	bool		full;
 	bool		result = false;
 
 	LWLockAcquire(sq_shared->lock, LW_SHARED);
-	for (int i = 0; i < SQ_MAX_WORKERS; i++)
-		if (sq_shared->workers[i].used && OidIsValid(sq_shared->workers[i].owner))
-			used++;
-	full = used >= sq_max_workers || sq_shared->no_process;
+	full = sq_shared_pool_is_full() || sq_shared->no_process;
 	for (int i = 0; i < sq_shared->ntasks && full && !result; i++)
 	{
 		SqTask	   *task = &sq_shared->tasks[i];
