@@ -18,18 +18,44 @@ OBJS = $(WIN32RES) \
 	src/catalog/sourcedef.o \
 	src/progress/shared.o \
 	src/offset.o \
+	src/time_counts.o \
 	src/source/guard.o \
 	src/source/physical.o \
 	src/source/readplan.o \
 	src/source/since.o \
 	src/source/survey.o \
+	src/source/was_read.o \
+	src/aggregate/aggregate.o \
+	src/aggregate/image.o \
+	src/aggregate/resume.o \
+	src/aggregate/serialized.o \
+	src/aggregate/state.o \
 	src/compiler/accept.o \
-	src/compiler/streams.o \
+	src/compiler/aggregation.o \
+	src/compiler/compare.o \
+	src/compiler/compile.o \
+	src/compiler/delta.o \
 	src/compiler/emit.o \
+	src/compiler/emit_late.o \
+	src/compiler/emit_sink.o \
+	src/compiler/emit_show.o \
+	src/compiler/emit_source.o \
+	src/compiler/emit_state.o \
+	src/compiler/event_time.o \
+	src/compiler/groups.o \
+	src/compiler/shape.o \
+	src/compiler/strategy.o \
+	src/compiler/streams.o \
+	src/compiler/trace.o \
+	src/compiler/tree.o \
+	src/aggregate/partial.o \
+	src/state/table.o \
 	src/sink/sink.o \
+	src/batch/aggregate.o \
 	src/batch/backlog.o \
 	src/batch/batch.o \
 	src/batch/runner.o \
+	src/batch/finality.o \
 	src/batch/statement.o \
 	src/batch/watermark.o \
 	src/worker/launcher.o \
@@ -37,11 +63,13 @@ OBJS = $(WIN32RES) \
 	src/worker/slice.o \
 	src/worker/worker.o \
 	src/worker/pause.o \
+	src/api/alter.o \
 	src/api/control.o \
 	src/api/define.o \
 	src/api/events.o \
 	src/api/inspect.o \
 	src/api/run.o \
+	src/api/show.o \
 	src/api/source.o
 
 # REGRESS and ISOLATION: the lists of tests

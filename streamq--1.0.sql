@@ -4,7 +4,7 @@
 \echo Use "CREATE EXTENSION streamq" to load this file. \quit
 
 /*
- * Both schemas are made here and not taken over when they exist already: the
+ * The schemas are made here and not taken over when they exist already: the
  * owner of a schema may drop what is in it, so it has to be ours.
  */
 CREATE SCHEMA streamq;
@@ -14,6 +14,10 @@ GRANT USAGE ON SCHEMA streamq TO PUBLIC;
 CREATE SCHEMA streamq_query;
 COMMENT ON SCHEMA streamq_query IS 'the SELECT of each streaming query, stored as a view of the same name';
 GRANT USAGE ON SCHEMA streamq_query TO PUBLIC;
+
+CREATE SCHEMA streamq_state;
+COMMENT ON SCHEMA streamq_state IS 'what streaming queries that aggregate keep from batch to batch, in tables called after their query_id';
+GRANT USAGE ON SCHEMA streamq_state TO PUBLIC;
 
 /* ---------------------------------------------------------------- catalog */
 
@@ -39,6 +43,11 @@ CREATE TABLE streamq.queries (
 	starting_position text NOT NULL CHECK (starting_position IN ('earliest', 'latest')),
 	max_rows_per_batch bigint CHECK (max_rows_per_batch > 0),
 	settings text[] NOT NULL,
+	strategy text CHECK (strategy IN ('state', 'source')),
+	strategy_reason text,
+	state_keys smallint[] NOT NULL,
+	state_calls smallint[] NOT NULL,
+	late_sink regclass,
 	checkpoint_cluster bigint NOT NULL,
 	checkpoint_definition oid NOT NULL,
 	active boolean NOT NULL DEFAULT false,
@@ -50,6 +59,11 @@ CREATE TABLE streamq.queries (
 COMMENT ON TABLE streamq.queries IS 'the streaming queries; each belongs to the owner of its definition';
 COMMENT ON COLUMN streamq.queries.definition IS 'the view in schema streamq_query that holds the SELECT';
 COMMENT ON COLUMN streamq.queries.settings IS 'settings that its result depends on (search_path, TimeZone and others), as they were when it was created; in force when it runs';
+COMMENT ON COLUMN streamq.queries.strategy IS 'of an aggregation: "state" keeps its groups in a table, "source" reads them from the source when they are final';
+COMMENT ON COLUMN streamq.queries.strategy_reason IS 'why that strategy was chosen';
+COMMENT ON COLUMN streamq.queries.state_keys IS 'numbers n of the columns k<n> of the state table, for each group key in the order of the query';
+COMMENT ON COLUMN streamq.queries.state_calls IS 'numbers n of the columns s<n> of the state table, for each different aggregate call in the order of the query';
+COMMENT ON COLUMN streamq.queries.late_sink IS 'table that receives rows of the source that come too late; NULL: they are counted only';
 COMMENT ON COLUMN streamq.queries.checkpoint_cluster IS 'system identifier of the cluster that the checkpoint belongs to';
 COMMENT ON COLUMN streamq.queries.checkpoint_definition IS 'OID of the definition that the checkpoint belongs to; differs from it after a dump and restore';
 COMMENT ON COLUMN streamq.queries.active IS 'true from start() to stop(): workers run it';
@@ -98,6 +112,12 @@ CREATE TABLE streamq.commits (
 	total_input_rows bigint NOT NULL,
 	total_late_rows bigint NOT NULL,
 	total_output_rows bigint NOT NULL,
+	batch_watermark timestamptz,
+	trimmed_rows bigint NOT NULL,
+	total_trimmed_rows bigint NOT NULL,
+	open_span bigint,
+	open_times timestamptz[],
+	open_rows bigint[],
 	PRIMARY KEY (name, batch_id)
 );
 COMMENT ON TABLE streamq.commits IS 'checkpoint: the commit record of each recent batch, with its figures';
@@ -105,6 +125,11 @@ COMMENT ON COLUMN streamq.commits.duration_ms IS 'from the start of the batch to
 COMMENT ON COLUMN streamq.commits.planning_ms IS 'thereof: finding out what is new';
 COMMENT ON COLUMN streamq.commits.execution_ms IS 'thereof: planning and running the statements';
 COMMENT ON COLUMN streamq.commits.watermark IS 'watermark after the batch, in force in the next one';
+COMMENT ON COLUMN streamq.commits.batch_watermark IS 'watermark in force in the batch: groups final under it are closed after the batch';
+COMMENT ON COLUMN streamq.commits.late_rows IS 'rows left out because their group was final already';
+COMMENT ON COLUMN streamq.commits.state_rows IS 'groups held after the batch';
+COMMENT ON COLUMN streamq.commits.trimmed_rows IS 'rows that had been read and were gone from the source when their group became final, with strategy "source"';
+COMMENT ON COLUMN streamq.commits.open_rows IS 'with strategy "source": rows read of groups not yet final, for each span of open_span microseconds from open_times on';
 COMMENT ON COLUMN streamq.commits.max_event_time IS 'greatest event time among the rows of the batch';
 COMMENT ON COLUMN streamq.commits.source_max_event_time IS 'greatest event time so far, one element for each of queries.sources';
 
@@ -157,6 +182,11 @@ CREATE FUNCTION streamq.since(internal) RETURNS tsm_handler
 COMMENT ON FUNCTION streamq.since(internal) IS
 	'table sampling method: FROM t TABLESAMPLE streamq.since(start, stop) are the rows that became visible after start and up to stop';
 
+CREATE FUNCTION streamq.was_read(internal, relation oid, place tid, inserted xid, event_time "any")
+	RETURNS boolean LANGUAGE C STABLE PARALLEL RESTRICTED COST 20 AS 'MODULE_PATHNAME', 'streamq_was_read';
+COMMENT ON FUNCTION streamq.was_read(internal, oid, tid, xid, "any") IS
+	'used in statements of the engine: true for rows of a source that earlier batches have read';
+
 CREATE FUNCTION streamq.refuse_update() RETURNS trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'streamq_refuse_update';
 COMMENT ON FUNCTION streamq.refuse_update() IS 'trigger of a source: refuses UPDATE';
@@ -168,10 +198,17 @@ CREATE FUNCTION streamq.create_query(name text, query text,
 									 sink text DEFAULT NULL,
 									 sources regclass[] DEFAULT NULL,
 									 starting_position text DEFAULT 'earliest',
-									 max_rows_per_batch bigint DEFAULT NULL)
+									 max_rows_per_batch bigint DEFAULT NULL,
+									 late_sink text DEFAULT NULL,
+									 live_view text DEFAULT NULL)
 	RETURNS regclass LANGUAGE C VOLATILE AS 'MODULE_PATHNAME', 'streamq_create_query';
-COMMENT ON FUNCTION streamq.create_query(text, text, text, text, regclass[], text, bigint) IS
+COMMENT ON FUNCTION streamq.create_query(text, text, text, text, regclass[], text, bigint, text, text) IS
 	'checks and stores a streaming query, creates its sink if it is not there, and returns the sink';
+
+CREATE FUNCTION streamq.alter_query(name text, query text)
+	RETURNS void LANGUAGE C VOLATILE AS 'MODULE_PATHNAME', 'streamq_alter_query';
+COMMENT ON FUNCTION streamq.alter_query(text, text) IS
+	'replaces the SELECT of a streaming query by one that can go on from its checkpoint';
 
 CREATE FUNCTION streamq.drop_query(name text, drop_sink boolean DEFAULT false)
 	RETURNS void LANGUAGE C VOLATILE AS 'MODULE_PATHNAME', 'streamq_drop_query';
@@ -208,6 +245,44 @@ CREATE FUNCTION streamq.explain(name text)
 	RETURNS SETOF text LANGUAGE C STABLE AS 'MODULE_PATHNAME', 'streamq_explain';
 COMMENT ON FUNCTION streamq.explain(text) IS 'the statements that a batch of the query executes';
 
+/* --------------------------------------------------------- aggregate states */
+
+/*
+ * What keeps states of aggregates in a table.  A state is a value of the
+ * aggregate's transition type, or a bytea (serialized) where that is internal.
+ */
+CREATE FUNCTION streamq.combine_state(agg regprocedure, a anyelement, b anyelement)
+	RETURNS anyelement
+	LANGUAGE C STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'streamq_combine_state';
+COMMENT ON FUNCTION streamq.combine_state(regprocedure, anyelement, anyelement) IS
+	'the state of an aggregate over the rows of two states';
+
+CREATE FUNCTION streamq.finalize_state(agg regprocedure, state "any", result anyelement)
+	RETURNS anyelement
+	LANGUAGE C STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'streamq_finalize_state';
+COMMENT ON FUNCTION streamq.finalize_state(regprocedure, "any", anyelement) IS
+	'the value of an aggregate for a state; result is a NULL of its type';
+
+CREATE FUNCTION streamq.finalize_state(agg regprocedure, state "any", result anyelement,
+									   VARIADIC arguments "any")
+	RETURNS anyelement
+	LANGUAGE C STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'streamq_finalize_state';
+COMMENT ON FUNCTION streamq.finalize_state(regprocedure, "any", anyelement, "any") IS
+	'the same where the final function has to know the types of the arguments, NULLs of which are given';
+
+CREATE FUNCTION streamq.resume_state(agg regprocedure, state anyelement, inputs "any",
+									 begun boolean)
+	RETURNS anyelement
+	LANGUAGE C STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'streamq_resume_state';
+COMMENT ON FUNCTION streamq.resume_state(regprocedure, anyelement, "any", boolean) IS
+	'the state of an aggregate after further rows, a record[] of its arguments; without "begun" from the initial value on';
+
+CREATE FUNCTION streamq.row_image(record)
+	RETURNS bytea
+	LANGUAGE C STABLE STRICT PARALLEL SAFE AS 'MODULE_PATHNAME', 'streamq_row_image';
+COMMENT ON FUNCTION streamq.row_image(record) IS
+	'bytes that are equal for two rows of a type exactly when *= holds for them';
+
 /* ------------------------------------------------------------ observability */
 
 CREATE FUNCTION streamq.worker_activity(OUT query_id integer, OUT worker_pid integer)
@@ -228,6 +303,8 @@ CREATE VIEW streamq.status WITH (security_barrier) AS
 		   coalesce(c.total_input_rows, 0) AS total_input_rows,
 		   coalesce(c.total_late_rows, 0) AS total_late_rows,
 		   coalesce(c.total_output_rows, 0) AS total_output_rows,
+		   c.state_rows,
+		   coalesce(c.total_trimmed_rows, 0) AS total_trimmed_rows,
 		   c.started_at + c.duration_ms * interval '1 millisecond' AS last_batch_at,
 		   q.last_error, q.retries,
 		   coalesce(l.pid, a.worker_pid) AS worker_pid
@@ -246,7 +323,7 @@ GRANT SELECT ON streamq.status TO PUBLIC;
 CREATE VIEW streamq.progress WITH (security_barrier) AS
 	SELECT c.name, c.batch_id, c.started_at, c.duration_ms,
 		   c.input_rows, c.late_rows, c.output_rows, c.state_rows,
-		   c.watermark, c.max_event_time,
+		   c.trimmed_rows, c.watermark, c.batch_watermark, c.max_event_time,
 		   c.input_rows / nullif(extract(epoch FROM c.started_at - lag(c.started_at)
 				OVER (PARTITION BY c.name ORDER BY c.batch_id))::double precision, 0) AS input_rows_per_second,
 		   c.input_rows / nullif(c.duration_ms / 1000, 0) AS processed_rows_per_second
@@ -254,6 +331,21 @@ CREATE VIEW streamq.progress WITH (security_barrier) AS
 	WHERE pg_has_role(streamq.query_owner(q.definition), 'USAGE');
 COMMENT ON VIEW streamq.progress IS 'one row for each recent batch of each streaming query';
 GRANT SELECT ON streamq.progress TO PUBLIC;
+
+CREATE FUNCTION streamq.state(name text)
+	RETURNS SETOF record LANGUAGE C VOLATILE AS 'MODULE_PATHNAME', 'streamq_state';
+COMMENT ON FUNCTION streamq.state(text) IS
+	'the groups that a query holds, with their present values; the columns are those of the aggregation';
+
+CREATE FUNCTION streamq.live(name text)
+	RETURNS SETOF record LANGUAGE C VOLATILE AS 'MODULE_PATHNAME', 'streamq_live';
+COMMENT ON FUNCTION streamq.live(text) IS
+	'what the SELECT of a query gives over the rows processed so far: final rows and those in progress';
+
+CREATE FUNCTION streamq.verify(name text, OUT difference text, OUT row_data jsonb, OUT explained_by_late_rows boolean)
+	RETURNS SETOF record LANGUAGE C VOLATILE AS 'MODULE_PATHNAME', 'streamq_verify';
+COMMENT ON FUNCTION streamq.verify(text) IS
+	'compares the sink with the plain SELECT over the rows processed so far: rows missing from the sink and rows that should not be there';
 
 /* ------------------------------------------------------- other people's DDL */
 

@@ -113,6 +113,8 @@ sq_settings_push(List *settings)
 		*value++ = '\0';
 		set_until_pop(name, value);
 	}
+	/* see partial.c */
+	set_until_pop("enable_partitionwise_aggregate", "off");
 	return nest_level;
 }
 

@@ -67,6 +67,9 @@ sq_engine_end(SqEngine *engine)
 		elog(ERROR, "SPI_finish failed");
 }
 
+/* what sq_engine_query() sees; NULL: whatever is committed */
+Snapshot	sq_engine_snapshot = NULL;
+
 static void
 prepare(SqSql *sql)
 {
@@ -81,6 +84,19 @@ prepare(SqSql *sql)
 	if (SPI_keepplan(plan) != 0)
 		elog(ERROR, "SPI_keepplan failed");
 	sql->plan = plan;
+}
+
+/*
+ * Runs a command on the engine's objects whose text is made up; names in it are
+ * qualified and quoted by the caller.
+ */
+void
+sq_engine_command(const char *command)
+{
+	int			ret = SPI_execute(command, false, 0);
+
+	if (ret < 0)
+		elog(ERROR, "\"%s\" failed: %s", command, SPI_result_code_string(ret));
 }
 
 /* Runs a statement that may write; returns the number of rows. */
@@ -110,8 +126,8 @@ sq_engine_run(SqSql *sql, Datum *values, const char *nulls)
 }
 
 /*
- * Runs a SELECT under the newest snapshot, whatever the isolation level; returns
- * the number of rows.
+ * Runs a SELECT under the newest snapshot, whatever the isolation level, or under
+ * sq_engine_snapshot; returns the number of rows.
  */
 uint64
 sq_engine_query(SqSql *sql, Datum *values, const char *nulls)
@@ -119,7 +135,8 @@ sq_engine_query(SqSql *sql, Datum *values, const char *nulls)
 	int			ret;
 
 	prepare(sql);
-	ret = SPI_execute_snapshot(sql->plan, values, nulls, GetLatestSnapshot(),
+	ret = SPI_execute_snapshot(sql->plan, values, nulls,
+							   sq_engine_snapshot ? sq_engine_snapshot : GetLatestSnapshot(),
 							   InvalidSnapshot, true, false, 0);
 	if (ret < 0)
 		elog(ERROR, "\"%s\" failed: %s", sql->text, SPI_result_code_string(ret));

@@ -6,9 +6,11 @@
 #define SQ_SPI_H
 
 #include "streamq.h"
+#include "catalog/pg_type.h"
 #include "executor/spi.h"
+#include "utils/snapshot.h"
 
-#define SQ_SQL_MAX_ARGS 20
+#define SQ_SQL_MAX_ARGS 24
 
 /* a statement on the engine's tables; static, one for each text */
 typedef struct SqSql
@@ -27,8 +29,11 @@ typedef struct SqEngine
 	int			nest_level;
 } SqEngine;
 
+extern Snapshot sq_engine_snapshot;
+
 extern void sq_engine_begin(SqEngine *engine);
 extern void sq_engine_end(SqEngine *engine);
+extern void sq_engine_command(const char *command);
 extern uint64 sq_engine_exec(SqSql *sql, Datum *values, const char *nulls);
 extern uint64 sq_engine_run(SqSql *sql, Datum *values, const char *nulls);
 extern uint64 sq_engine_query(SqSql *sql, Datum *values, const char *nulls);

@@ -3,10 +3,12 @@
  *		SQL functions that define queries: create_query, drop_query, reset.
  */
 #include "api/api.h"
+#include "api/define.h"
 
 #include "access/xact.h"
 #include "access/table.h"
 #include "batch/batch.h"
+#include "batch/finality.h"
 #include "batch/statement.h"
 #include "catalog/checkpoint.h"
 #include "catalog/dependency.h"
@@ -17,8 +19,10 @@
 #include "catalog/sourcedef.h"
 #include "commands/tablecmds.h"
 #include "commands/view.h"
-#include "compiler/accept.h"
+#include "compiler/emit.h"
+#include "compiler/strategy.h"
 #include "compiler/streams.h"
+#include "compiler/tree.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -30,12 +34,15 @@
 #include "source/physical.h"
 #include "source/readplan.h"
 #include "spi.h"
+#include "state/state.h"
 #include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/rel.h"
 #include "utils/snapmgr.h"
+#include "utils/regproc.h"
 
 PG_FUNCTION_INFO_V1(streamq_create_query);
 PG_FUNCTION_INFO_V1(streamq_drop_query);
@@ -91,9 +98,9 @@ locate_error(void *arg)
 	}
 }
 
-/* analyses the text as the caller; accepts one SELECT */
-static Query *
-analyse_select(const char *text)
+/* Analyses the text as the current user; accepts one SELECT. */
+Query *
+sq_define_analyse(const char *text)
 {
 	ErrorContextCallback callback;
 	List	   *parsetrees;
@@ -302,8 +309,8 @@ check_no_temporary_objects(Oid view)
  * made with the rights of the extension's owner; nothing of the user's is
  * evaluated in that.
  */
-static Oid
-store_definition(const char *name, Query *query)
+Oid
+sq_define_store(const char *name, Query *query)
 {
 	CreateStmt *create = makeNode(CreateStmt);
 	Oid			owner = GetUserId();
@@ -336,19 +343,130 @@ depend_on_sink(Oid definition, Oid sink)
 	recordDependencyOn(&view, &table, DEPENDENCY_NORMAL);
 }
 
-/* finds out now what would fail in the first batch */
-static void
-try_batch(const SqQuery *query)
+/* Makes a definition depend on the query's sinks. */
+void
+sq_define_depend(const SqQuery *query)
 {
-	SqStatement *statement = sq_emit_insert(query);
-	SqReadPlan	nothing = {NULL, 0, false};
-	ListCell   *lc;
+	depend_on_sink(query->definition, query->sink);
+	if (OidIsValid(query->late_sink))
+		depend_on_sink(query->definition, query->late_sink);
+}
 
-	(void) sq_batch_inputs(query, statement->uses);
-	foreach(lc, sq_statement_try(statement, sq_readplan_params(&nothing, statement->nparams, sq_offset_empty())))
+/* Finds out now what would fail in the first batch. */
+void
+sq_define_try(const SqQuery *query)
+{
+	static const SqReadPlan nothing = {NULL, 0, false};
+	static const SqTimes none = {false, 0, false, 0};
+	SqCompiled *compiled = sq_compile(query);
+	SqWasRead	was_read = {&nothing, 0, NULL};
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	(void) sq_batch_inputs(query, compiled->uses);
+	foreach(lc, sq_emit_all(compiled))
 	{
-		sq_sink_check_sources(lfirst_oid(lc), query->sources);
+		foreach(lc2, sq_statement_try(lfirst(lc), sq_finality_params(compiled, &nothing, sq_offset_empty(),
+																	 &none, &was_read)))
+		{
+			sq_sink_check_sources(lfirst_oid(lc2), query->sources);
+		}
 	}
+}
+
+/* ---------------------------------------------------------------- aggregations */
+
+/* strategy and columns of the state for a new query */
+static void
+plan_state(SqQuery *query, const SqCompiled *compiled)
+{
+	if (compiled->aggregation == NULL)
+		return;
+	query->strategy = pstrdup(sq_strategy_choose(compiled, &query->strategy_reason));
+	for (int i = 1; i <= list_length(compiled->aggregation->keys); i++)
+		query->state_keys = lappend_int(query->state_keys, i);
+	for (int i = 1; i <= list_length(compiled->aggregation->calls); i++)
+		query->state_calls = lappend_int(query->state_calls, i);
+}
+
+/* what the output mode asks of a sink, which has been created if is_new */
+static void
+prepare_sink(const SqQuery *query, const SqCompiled *compiled, bool is_new)
+{
+	if (compiled->aggregation == NULL || strcmp(query->output_mode, "append") == 0)
+		return;
+	sq_sink_check_updatable(query->sink, query->output_mode);
+	if (sq_compiled_replaces(compiled))
+	{
+		if (!is_new)
+			sq_sink_check_replaceable(query->sink);
+	}
+	else if (is_new)
+		sq_sink_create_key(query->sink, sq_emit_key_columns(compiled));
+	else
+		sq_sink_check_key(query->sink, sq_emit_key_columns(compiled));
+}
+
+/* the table that receives late rows, made if it is not there */
+static Oid
+late_sink(const SqQuery *query, const SqCompiled *compiled, const char *name)
+{
+	Oid			relid;
+
+	if (!sq_compiled_has_watermark(compiled))
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a late sink needs an aggregation in which rows can be late"),
+				 errdetail("Rows are late when their group is final: in output modes \"append\" and \"update\", with the event time of a source with a watermark among the group keys."),
+				 errhint("Leave out \"late_sink\".")));
+	if (list_length(query->sources) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("a late sink is not supported for a query with several sources"),
+				 errhint("Leave out \"late_sink\"; late rows are counted all the same.")));
+	relid = sq_sink_find(name, name);
+	if (!OidIsValid(relid))
+		relid = sq_sink_create(name, name, linitial_oid(query->sources));
+	sq_sink_check_kind(relid);
+	sq_sink_check_sources(relid, query->sources);
+	if (relid == query->sink)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("the late sink must be another table than the sink")));
+	return relid;
+}
+
+/* SELECT * FROM streamq.live(query), as a view that goes with the definition */
+static void
+create_live_view(const SqQuery *query, const char *name)
+{
+	Relation	rel = table_open(query->definition, AccessShareLock);
+	TupleDesc	desc = RelationGetDescr(rel);
+	RangeVar   *range = makeRangeVarFromNameList(stringToQualifiedNameList(name));
+	Oid			nspid = RangeVarGetAndCheckCreationNamespace(range, NoLock, NULL);
+	StringInfoData command;
+	ObjectAddress view;
+	ObjectAddress definition;
+
+	initStringInfo(&command);
+	appendStringInfo(&command, "CREATE VIEW %s AS SELECT * FROM streamq.live(%s) AS q(",
+					 quote_qualified_identifier(get_namespace_name(nspid), range->relname),
+					 quote_literal_cstr(query->name));
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(desc, i);
+
+		appendStringInfo(&command, "%s%s %s", i > 0 ? ", " : "",
+						 quote_identifier(NameStr(column->attname)),
+						 sq_tree_type(column->atttypid, column->atttypmod, column->attcollation));
+	}
+	appendStringInfoChar(&command, ')');
+	table_close(rel, NoLock);
+	sq_execute_as_user(command.data);
+
+	ObjectAddressSet(view, RelationRelationId, get_relname_relid(range->relname, nspid));
+	ObjectAddressSet(definition, RelationRelationId, query->definition);
+	recordDependencyOn(&view, &definition, DEPENDENCY_AUTO);
 }
 
 /* ------------------------------------------------------------ SQL functions */
@@ -420,11 +538,14 @@ sq_api_start_latest(const char *name, List *sources)
 
 /*
  * streamq.create_query(name text, query text, output_mode text, sink text,
- *		sources regclass[], starting_position text, max_rows_per_batch bigint)
+ *		sources regclass[], starting_position text, max_rows_per_batch bigint,
+ *		late_sink text, live_view text)
  *
  * sink: a possibly qualified name, NULL for a table called like the query;
  * sources: NULL for all registered sources that the query reads;
- * max_rows_per_batch: NULL for no limit.  Returns the sink.
+ * max_rows_per_batch: NULL for no limit; late_sink: a table for rows that come too
+ * late, NULL to count them only; live_view: a view to be created over
+ * streamq.live(), NULL for none.  Returns the sink.
  */
 Datum
 streamq_create_query(PG_FUNCTION_ARGS)
@@ -433,7 +554,8 @@ streamq_create_query(PG_FUNCTION_ARGS)
 	char	   *sink;
 	char	   *query_text;
 	Query	   *select;
-	Query	   *expanded;
+	SqCompiled *compiled;
+	bool		new_sink;
 
 	query->name = sq_api_name_argument(fcinfo);
 	if (PG_ARGISNULL(1))
@@ -445,30 +567,38 @@ streamq_create_query(PG_FUNCTION_ARGS)
 	query->max_rows_per_batch = max_rows_argument(fcinfo);
 	check_name(query->name);
 
-	select = analyse_select(query_text);
+	select = sq_define_analyse(query_text);
 	query->sources = choose_sources(sq_streams_tables(select),
 									PG_ARGISNULL(4) ? NULL : PG_GETARG_ARRAYTYPE_P(4));
 	lock_sources(query->sources);
-	expanded = copyObject(select);
-	(void) sq_streams_expand(expanded, query->sources);
-	sq_accept_stateless(expanded, query->output_mode);
+	compiled = sq_compile_select(query, copyObject(select));
+	plan_state(query, compiled);
 
 	query->owner = GetUserId();
 	query->settings = sq_settings_capture();
-	query->definition = store_definition(query->name, select);
+	query->definition = sq_define_store(query->name, select);
 
 	query->sink = sq_sink_find(sink, query->name);
-	if (!OidIsValid(query->sink))
+	new_sink = !OidIsValid(query->sink);
+	if (new_sink)
 		query->sink = sq_sink_create(sink, query->name, query->definition);
 	sq_sink_check_kind(query->sink);
 	sq_sink_check_sources(query->sink, query->sources);
 	sq_sink_check_columns(query->sink, query->definition);
-	depend_on_sink(query->definition, query->sink);
+	prepare_sink(query, compiled, new_sink);
+	if (!PG_ARGISNULL(7))
+		query->late_sink = late_sink(query, compiled, text_to_cstring(PG_GETARG_TEXT_PP(7)));
+	sq_define_depend(query);
 	CommandCounterIncrement();
-	try_batch(query);
 
 	sq_checkpoint_delete(query->name);
 	sq_query_insert(query);
+	if (compiled->aggregation != NULL && !sq_strategy_is_source(compiled))
+		sq_state_create(query, compiled->aggregation);
+	if (!PG_ARGISNULL(8))
+		create_live_view(query, text_to_cstring(PG_GETARG_TEXT_PP(8)));
+	CommandCounterIncrement();
+	sq_define_try(query);
 	if (strcmp(query->starting_position, "latest") == 0)
 		sq_api_start_latest(query->name, query->sources);
 	PG_RETURN_OID(query->sink);
@@ -500,6 +630,7 @@ streamq_drop_query(PG_FUNCTION_ARGS)
 	(void) sq_query_lock(query->query_id, false, true, &lock);
 
 	sq_api_forget_query(name);
+	sq_state_drop(query->query_id);
 	ObjectAddressSet(view, RelationRelationId, query->definition);
 	if (OidIsValid(query->owner))
 		performDeletion(&view, DROP_RESTRICT, 0);
@@ -528,6 +659,7 @@ streamq_reset(PG_FUNCTION_ARGS)
 				 errmsg("cannot reset streaming query \"%s\" while it is running", name),
 				 errhint("Use streamq.stop() first.")));
 	sq_checkpoint_delete(name);
+	sq_state_clear(query->query_id, query->owner);
 	sq_query_set_fresh(name, position);
 	if (strcmp(position, "latest") == 0)
 		sq_api_start_latest(name, query->sources);

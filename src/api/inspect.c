@@ -22,9 +22,9 @@ PG_FUNCTION_INFO_V1(streamq_worker_activity);
 PG_FUNCTION_INFO_V1(streamq_query_owner);
 
 static void
-put_statement(ReturnSetInfo *result, const char *text)
+put_line(ReturnSetInfo *result, const char *text)
 {
-	Datum		value = CStringGetTextDatum(psprintf("%s;", text));
+	Datum		value = CStringGetTextDatum(text);
 	bool		isnull = false;
 
 	tuplestore_putvalues(result->setResult, result->setDesc, &value, &isnull);
@@ -42,18 +42,24 @@ streamq_explain(PG_FUNCTION_ARGS)
 	SqQuery    *query = sq_query_load_owned(sq_api_name_argument(fcinfo));
 	SqIdentity	identity;
 	int			nest_level;
-	char	   *insert;
+	SqCompiled *compiled;
+	ListCell   *lc;
 
 	InitMaterializedSRF(fcinfo, MAT_SRF_USE_EXPECTED_DESC);
 	sq_runner_become_owner(query, &identity);
 	nest_level = sq_settings_push(query->settings);
-	insert = sq_emit_show(sq_emit_insert(query));
+	compiled = sq_compile(query);
+	if (compiled->aggregation != NULL)
+		put_line(result, psprintf("-- strategy \"%s\": %s", query->strategy, query->strategy_reason));
+	foreach(lc, sq_emit_all(compiled))
+	{
+		put_line(result, psprintf("%s;", sq_emit_show(lfirst(lc))));
+	}
 	sq_settings_pop(nest_level);
 	sq_runner_become_self(&identity);
 
-	put_statement(result, insert);
 	for (int i = 0; sq_checkpoint_statements[i] != NULL; i++)
-		put_statement(result, sq_checkpoint_statements[i]);
+		put_line(result, psprintf("%s;", sq_checkpoint_statements[i]));
 	return (Datum) 0;
 }
 

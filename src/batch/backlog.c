@@ -225,7 +225,7 @@ sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint,
 		backlog->rows += survey->rows;
 		for (size_t k = 0; k < survey->nxids; k++)
 			sq_survey_add_xid(&backlog->xids, survey->xids[k].xid, survey->xids[k].rows,
-							  survey->xids[k].max_event_time);
+							  survey->xids[k].times);
 	}
 	sq_survey_sort_xids(&backlog->xids);
 	MemoryContextSwitchTo(old);
@@ -280,10 +280,10 @@ sq_backlog_is_current(const SqBacklog *backlog, List *inputs,
 /* ------------------------------------------------------------------- cutting */
 
 static void
-note_rows(SqCut *cut, int source, int64 rows, int64 event_time)
+note_rows(SqCut *cut, int source, int64 rows, SqTimeRange times)
 {
 	cut->rows += rows;
-	cut->source_times[source] = Max(cut->source_times[source], event_time);
+	sq_add_times(&cut->source_times[source], times);
 }
 
 /*
@@ -320,8 +320,7 @@ cut_all(SqBacklog *backlog, SqCut *cut)
 		read->blocks = relation->survey.blocks;
 		read->nblocks = relation->survey.nblocks;
 		read->rows = relation->survey.rows;
-		note_rows(cut, relation->source, relation->survey.rows,
-				  relation->survey.max_event_time);
+		note_rows(cut, relation->source, relation->survey.rows, relation->survey.times);
 	}
 	cut->next_xid = backlog->xids.nxids;
 }
@@ -357,7 +356,7 @@ cut_by_xid(SqBacklog *backlog, size_t end, SqCut *cut)
 		for (; xid < relation->survey.xids + relation->survey.nxids && xid->xid <= high; xid++)
 		{
 			read->rows += xid->rows;
-			note_rows(cut, relation->source, xid->rows, xid->max_event_time);
+			note_rows(cut, relation->source, xid->rows, xid->times);
 		}
 	}
 	cut->next_xid = end;
@@ -415,7 +414,7 @@ cut_by_position(SqBacklog *backlog, int64 max_rows, Snapshot snapshot, SqCut *cu
 		read->blocks = survey.blocks;
 		read->nblocks = survey.nblocks;
 		read->rows = survey.rows;
-		note_rows(cut, relation->source, survey.rows, survey.max_event_time);
+		note_rows(cut, relation->source, survey.rows, survey.times);
 		if (left <= 0 && survey.rows < rows_left(relation, xid))
 		{
 			/* not to its end */
@@ -463,9 +462,9 @@ sq_backlog_cut(SqBacklog *backlog, int nsources, int64 max_rows, Snapshot snapsh
 	SqCut	   *cut = palloc0(sizeof(SqCut));
 	size_t		end;
 
-	cut->source_times = palloc(sizeof(TimestampTz) * (nsources + 1));
+	cut->source_times = palloc(sizeof(SqTimeRange) * (nsources + 1));
 	for (int i = 0; i < nsources; i++)
-		cut->source_times[i] = PG_INT64_MIN;
+		cut->source_times[i] = sq_no_times();
 	cut->plan.nrelations = backlog->nrelations;
 	cut->plan.exact = backlog->untouched;
 	cut->plan.relations = palloc0(sizeof(SqRelationRead) * (backlog->nrelations + 1));
@@ -491,6 +490,32 @@ sq_backlog_cut(SqBacklog *backlog, int nsources, int64 max_rows, Snapshot snapsh
 	return cut;
 }
 
+/* Counts the rows of a cut by their event time. */
+void
+sq_backlog_count_times(const SqBacklog *backlog, const SqCut *cut, Snapshot snapshot,
+					   SqTimeCounts *counts)
+{
+	for (int i = 0; i < backlog->nrelations; i++)
+	{
+		const SqRelationRead *read = &cut->plan.relations[i];
+		SqSurveyRequest request = make_request(&read->start, read->end.offset, snapshot);
+		SqSurvey	survey;
+		Relation	rel;
+
+		if (read->rows == 0)
+			continue;
+		request.end = read->end;
+		request.event_time = backlog->relations[i].event_time;
+		request.only_blocks = read->blocks;
+		request.nonly_blocks = read->nblocks;
+		request.time_counts = counts;
+		sq_survey_init(&survey);
+		rel = table_open(read->relid, NoLock);
+		sq_survey_relation(rel, &request, &survey);
+		table_close(rel, NoLock);
+	}
+}
+
 /* takes the rows of a cut by position out of the counts by transaction */
 static void
 count_partial(SqBacklog *backlog, const SqCut *cut)
@@ -504,7 +529,7 @@ count_partial(SqBacklog *backlog, const SqCut *cut)
 			continue;
 		entry->rows -= cut->plan.relations[i].rows;
 		if (entry->rows <= 0)
-			entry->max_event_time = SQ_NO_EVENT_TIME;
+			entry->times = sq_no_times();
 	}
 }
 

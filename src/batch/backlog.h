@@ -56,8 +56,7 @@ typedef struct SqCut
 {
 	SqReadPlan	plan;
 	int64		rows;
-	TimestampTz *source_times;	/* greatest event time by source, or
-								 * PG_INT64_MIN */
+	SqTimeRange *source_times;	/* event times by source */
 	uint64		partial_xid;	/* cut from this one by position; 0: not so */
 	size_t		next_xid;		/* the backlog's next_xid after the batch */
 } SqCut;
@@ -81,6 +80,8 @@ extern bool sq_backlog_is_old(const SqBacklog *backlog);
 extern bool sq_backlog_is_finished(const SqBacklog *backlog);
 extern SqCut *sq_backlog_cut(SqBacklog *backlog, int nsources, int64 max_rows,
 							 Snapshot snapshot);
+extern void sq_backlog_count_times(const SqBacklog *backlog, const SqCut *cut,
+								   Snapshot snapshot, SqTimeCounts *counts);
 extern void sq_backlog_advance(SqBacklog *backlog, const SqCut *cut, int64 batch_id);
 
 #endif							/* SQ_BACKLOG_H */

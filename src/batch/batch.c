@@ -12,6 +12,8 @@
 #include "batch/batch.h"
 
 #include "access/xlog.h"
+#include "batch/aggregate.h"
+#include "batch/finality.h"
 #include "batch/statement.h"
 #include "batch/watermark.h"
 #include "commands/trigger.h"
@@ -200,20 +202,32 @@ check_relations(const SqCut *cut, List *inputs)
 					 errmsg("a partition of a source was detached while the batch ran")));
 }
 
+/* the statement of a query without state */
 static int64
-execute(const SqStatement *statement, const SqCut *cut, const SqBacklog *backlog)
+execute_stateless(const SqCompiled *compiled, const SqBacklog *backlog, const SqCut *cut)
 {
-	ParamListInfo params = sq_readplan_params(&cut->plan, statement->nparams,
-											  backlog->target);
+	static const SqTimes none = {false, 0, false, 0};
+	ParamListInfo params = sq_finality_params(compiled, &cut->plan, backlog->target, &none, NULL);
 	int64		rows;
 
+	sq_debug_point("before-sink");
+	rows = sq_statement_execute(sq_emit_insert(compiled, copyObject(compiled->select)), params);
+	sq_debug_point("after-sink");
+	return rows;
+}
+
+/* the statements of a batch; due: also groups that are final */
+static void
+execute(const SqCompiled *compiled, const SqBacklog *backlog, const SqCut *cut, bool due,
+		const SqCheckpoint *checkpoint, SqCommitRecord *commit)
+{
 	/* deferred triggers would fire at commit, with other rights than these */
 	if (InSecurityRestrictedOperation())
 		AfterTriggerSetState(makeNode(ConstraintsSetStmt));
-	sq_debug_point("before-sink");
-	rows = sq_statement_execute(statement, params);
-	sq_debug_point("after-sink");
-	return rows;
+	if (compiled->aggregation != NULL)
+		sq_aggregate_execute(compiled, backlog, cut, due, checkpoint, commit);
+	else if (cut->rows > 0)
+		commit->output_rows = execute_stateless(compiled, backlog, cut);
 }
 
 static void
@@ -245,27 +259,37 @@ elapsed_ms(instr_time since)
 	return INSTR_TIME_GET_MILLISEC(now);
 }
 
+/* true if the batch has moved a watermark under which groups may be final */
+static bool
+may_follow_up(const SqCompiled *compiled, const SqCommitRecord *commit)
+{
+	return sq_compiled_has_watermark(compiled) && commit->has_watermark &&
+		(!commit->had_watermark || commit->watermark > commit->batch_watermark);
+}
+
 /* the part of a batch that runs under the query's settings */
 static SqBatchOutcome
 execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 			  SqHorizon newest_horizon, SqCommitRecord *commit)
 {
-	SqStatement *statement;
+	SqCompiled *compiled;
 	List	   *inputs;
 	SqCheckpoint *checkpoint;
 	instr_time	began;
 	SqCut	   *cut;
+	bool		due;
 
 	INSTR_TIME_SET_CURRENT(began);
-	statement = sq_emit_insert(query);
-	inputs = sq_batch_inputs(query, statement->uses);
+	compiled = sq_compile(query);
+	inputs = sq_batch_inputs(query, compiled->uses);
 	/* it may have become a partition of a source */
 	sq_sink_check_sources(query->sink, query->sources);
 	checkpoint = sq_checkpoint_load(query->name, all_relations(inputs));
 	cut = plan_offsets(runner, query, inputs, checkpoint, newest, newest_horizon);
+	due = sq_aggregate_is_due(compiled, checkpoint);
 	if (cut->rows == 0)
 	{
-		if (!sq_backlog_is_old(runner->backlog))
+		if (!due && !sq_backlog_is_old(runner->backlog))
 			return SQ_BATCH_IDLE;
 		/* a batch without rows, that renews the offsets */
 		cut = sq_backlog_cut(runner->backlog, list_length(inputs), 0,
@@ -274,8 +298,7 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 	commit->planning_ms = elapsed_ms(began);
 
 	INSTR_TIME_SET_CURRENT(began);
-	if (cut->rows > 0)
-		commit->output_rows = execute(statement, cut, runner->backlog);
+	execute(compiled, runner->backlog, cut, due, checkpoint, commit);
 	check_relations(cut, inputs);
 	commit->execution_ms = elapsed_ms(began);
 
@@ -283,7 +306,6 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 	commit->input_rows = cut->rows;
 	sq_query_check_mine(query);
 	commit->batch_id = checkpoint->batch_id + 1;
-	commit->state_rows = 0;
 	sq_watermark_advance(checkpoint, inputs, cut->source_times, commit);
 	commit->duration_ms =
 		(double) (GetCurrentTimestamp() - commit->started_at) / 1000.0;
@@ -292,7 +314,8 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 
 	sq_backlog_advance(runner->backlog, cut, commit->batch_id);
 	runner->reached = sq_backlog_is_finished(runner->backlog) &&
-		sq_offset_equal(runner->backlog->target, newest);
+		sq_offset_equal(runner->backlog->target, newest) &&
+		!may_follow_up(compiled, commit);
 	if (sq_backlog_is_finished(runner->backlog))
 		sq_batch_forget_backlog(runner);
 	return SQ_BATCH_DONE;

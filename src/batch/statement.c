@@ -12,7 +12,9 @@
 #include "batch/statement.h"
 
 #include "access/xact.h"
+#include "aggregate/partial.h"
 #include "executor/executor.h"
+#include "executor/tstoreReceiver.h"
 #include "rewrite/rewriteHandler.h"
 #include "tcop/dest.h"
 #include "tcop/pquery.h"
@@ -31,31 +33,31 @@ plan_statement(const SqStatement *statement, ParamListInfo params)
 	foreach(lc, QueryRewrite(query))
 	{
 		Query	   *rewritten = lfirst_node(Query, lc);
+		PlannedStmt *plan;
 
 		if (rewritten->commandType == CMD_UTILITY)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("a rule on the sink executes a utility command"),
 					 errhint("Use a trigger instead.")));
-		plans = lappend(plans, pg_plan_query(rewritten, statement->source_text,
-											 CURSOR_OPT_PARALLEL_OK, params));
+		plan = pg_plan_query(rewritten, statement->source_text, CURSOR_OPT_PARALLEL_OK, params);
+		sq_partial_prepare(plan);
+		plans = lappend(plans, plan);
 	}
 	return plans;
 }
 
 static QueryDesc *
-make_query_desc(PlannedStmt *plan, const SqStatement *statement, ParamListInfo params)
+make_query_desc(PlannedStmt *plan, const SqStatement *statement, ParamListInfo params,
+				DestReceiver *receiver)
 {
 	return CreateQueryDesc(plan, statement->source_text, GetActiveSnapshot(),
-						   InvalidSnapshot, None_Receiver, params, NULL, 0);
+						   InvalidSnapshot, receiver, params, NULL, 0);
 }
 
-/*
- * Executes a statement and returns how many rows it wrote.  A statement of the
- * sink's rules runs along, but does not count.
- */
-int64
-sq_statement_execute(const SqStatement *statement, ParamListInfo params)
+/* executes a statement; returns how many rows it wrote or gave */
+static int64
+execute(const SqStatement *statement, ParamListInfo params, DestReceiver *receiver)
 {
 	int64		rows = 0;
 	ListCell   *lc;
@@ -69,7 +71,7 @@ sq_statement_execute(const SqStatement *statement, ParamListInfo params)
 		CommandCounterIncrement();
 		PushCopiedSnapshot(GetActiveSnapshot());
 		UpdateActiveSnapshotCommandId();
-		desc = make_query_desc(plan, statement, params);
+		desc = make_query_desc(plan, statement, params, receiver);
 		ExecutorStart(desc, 0);
 		ExecutorRun(desc, ForwardScanDirection, 0, true);
 		ExecutorFinish(desc);
@@ -81,6 +83,82 @@ sq_statement_execute(const SqStatement *statement, ParamListInfo params)
 	}
 	CommandCounterIncrement();
 	return rows;
+}
+
+/*
+ * Executes a statement and returns how many rows it wrote.  A statement of the
+ * sink's rules runs along, but does not count.
+ */
+int64
+sq_statement_execute(const SqStatement *statement, ParamListInfo params)
+{
+	return execute(statement, params, None_Receiver);
+}
+
+/* Executes a SELECT; its rows are put into the store. */
+void
+sq_statement_rows(const SqStatement *statement, ParamListInfo params, Tuplestorestate *rows)
+{
+	DestReceiver *receiver = CreateDestReceiver(DestTuplestore);
+
+	SetTuplestoreDestReceiverParams(receiver, rows, CurrentMemoryContext, false, NULL, NULL);
+	(void) execute(statement, params, receiver);
+	receiver->rDestroy(receiver);
+}
+
+/* takes the numbers of one row */
+typedef struct NumbersReceiver
+{
+	DestReceiver pub;
+	int64	   *numbers;
+	int			n;
+} NumbersReceiver;
+
+static bool
+receive_numbers(TupleTableSlot *slot, DestReceiver *self)
+{
+	NumbersReceiver *receiver = (NumbersReceiver *) self;
+
+	for (int i = 0; i < receiver->n; i++)
+	{
+		bool		isnull;
+
+		receiver->numbers[i] = DatumGetInt64(slot_getattr(slot, i + 1, &isnull));
+	}
+	return true;
+}
+
+static void
+receiver_startup(DestReceiver *self, int operation, TupleDesc desc)
+{
+	SQ_UNUSED(self);
+	SQ_UNUSED(operation);
+	SQ_UNUSED(desc);
+}
+
+static void
+receiver_nothing(DestReceiver *self)
+{
+	SQ_UNUSED(self);
+}
+
+/* Executes a SELECT that gives one row of n numbers of type bigint. */
+void
+sq_statement_numbers(const SqStatement *statement, ParamListInfo params,
+					 int64 *numbers, int n)
+{
+	NumbersReceiver receiver;
+
+	memset(&receiver, 0, sizeof(receiver));
+	receiver.pub.receiveSlot = receive_numbers;
+	receiver.pub.rStartup = receiver_startup;
+	receiver.pub.rShutdown = receiver_nothing;
+	receiver.pub.rDestroy = receiver_nothing;
+	receiver.pub.mydest = DestNone;
+	receiver.numbers = numbers;
+	receiver.n = n;
+	memset(numbers, 0, sizeof(int64) * n);
+	(void) execute(statement, params, &receiver.pub);
 }
 
 /*
@@ -97,7 +175,7 @@ sq_statement_try(const SqStatement *statement, ParamListInfo params)
 	foreach(lc, plan_statement(statement, params))
 	{
 		PlannedStmt *plan = lfirst_node(PlannedStmt, lc);
-		QueryDesc  *desc = make_query_desc(plan, statement, params);
+		QueryDesc  *desc = make_query_desc(plan, statement, params, None_Receiver);
 		ListCell   *lc2;
 
 		ExecutorStart(desc, EXEC_FLAG_EXPLAIN_ONLY);

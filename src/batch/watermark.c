@@ -40,12 +40,11 @@ subtract_delay(const SqSource *source, TimestampTz time)
 
 /*
  * Fills in the event times and the watermark of a batch's commit record.
- * batch_times holds the greatest event time in the batch by source,
- * PG_INT64_MIN for none.
+ * batch_times holds the event times in the batch by source.
  */
 void
 sq_watermark_advance(const SqCheckpoint *last, List *inputs,
-					 const TimestampTz *batch_times, SqCommitRecord *commit)
+					 const SqTimeRange *batch_times, SqCommitRecord *commit)
 {
 	bool		complete = true;
 	bool		found = false;
@@ -61,9 +60,9 @@ sq_watermark_advance(const SqCheckpoint *last, List *inputs,
 		const SqSource *source = ((SqInput *) lfirst(lc))->source;
 		TimestampTz time = i < last->nsources ? last->source_times[i] : PG_INT64_MIN;
 
-		time = Max(time, batch_times[i]);
+		time = Max(time, batch_times[i].max);
 		commit->source_times[i] = time;
-		commit->max_event_time = Max(commit->max_event_time, batch_times[i]);
+		commit->max_event_time = Max(commit->max_event_time, batch_times[i].max);
 		if (source->watermark_delay == NULL)
 			continue;
 		found = true;
@@ -75,6 +74,8 @@ sq_watermark_advance(const SqCheckpoint *last, List *inputs,
 			least = Min(least, time);
 	}
 
+	commit->had_watermark = last->has_watermark;
+	commit->batch_watermark = last->watermark;
 	commit->has_watermark = last->has_watermark;
 	commit->watermark = last->watermark;
 	if (found && complete && (!commit->has_watermark || least > commit->watermark))

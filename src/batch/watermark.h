@@ -7,9 +7,10 @@
 
 #include "catalog/checkpoint.h"
 #include "nodes/pg_list.h"
+#include "source/survey.h"
 
 extern void sq_watermark_advance(const SqCheckpoint *last, List *inputs,
-								 const TimestampTz *batch_times,
+								 const SqTimeRange *batch_times,
 								 SqCommitRecord *commit);
 
 #endif							/* SQ_WATERMARK_H */

@@ -31,14 +31,16 @@
 	"INSERT INTO streamq.commits (name, batch_id, started_at, duration_ms, planning_ms," \
 	" execution_ms, input_rows, late_rows, output_rows, state_rows, watermark," \
 	" max_event_time, source_max_event_time, total_input_rows, total_late_rows," \
-	" total_output_rows)" \
-	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+	" total_output_rows, batch_watermark, trimmed_rows, total_trimmed_rows," \
+	" open_span, open_times, open_rows)" \
+	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16," \
+	" $17, $18, $19, $20, $21, $22)"
 
 /* now and then */
 #define TRIM_COMMITS \
 	"DELETE FROM streamq.commits WHERE name = $1 AND batch_id <= $2"
 #define TRIM_OFFSETS \
-	"DELETE FROM streamq.offsets o WHERE name = $1 AND batch_id <= $2" \
+	"DELETE FROM streamq.offsets o WHERE name = $1 AND batch_id BETWEEN 0 AND $2" \
 	" AND EXISTS (SELECT FROM streamq.offsets n WHERE n.name = o.name" \
 	" AND n.relation = o.relation AND n.batch_id > o.batch_id)"
 
@@ -47,13 +49,51 @@ const char *const sq_checkpoint_statements[] = {
 	INSERT_OFFSETS, INSERT_COMMIT, TRIM_COMMITS, TRIM_OFFSETS, NULL
 };
 
+/* elements of an array column without NULLs */
+static Datum *
+array_elements(int column, Oid type, int *n)
+{
+	bool		isnull;
+	Datum		value = sq_engine_value(0, column, &isnull);
+	Datum	   *elements;
+	bool	   *nulls;
+
+	deconstruct_array(DatumGetArrayTypeP(value), type, 8, true, TYPALIGN_DOUBLE,
+					  &elements, &nulls, n);
+	return elements;
+}
+
+/* rows of open groups by event time, in columns 10 to 12 of the last result */
+static void
+load_open_rows(SqCheckpoint *checkpoint, MemoryContext context)
+{
+	bool		isnull;
+	Datum		span = sq_engine_value(0, 10, &isnull);
+	MemoryContext old;
+	Datum	   *times;
+	Datum	   *rows;
+	int			n;
+
+	if (isnull)
+		return;
+	times = array_elements(11, TIMESTAMPTZOID, &n);
+	rows = array_elements(12, INT8OID, &n);
+	old = MemoryContextSwitchTo(context);
+	checkpoint->open_rows = sq_time_counts_create(DatumGetInt64(span));
+	for (int i = 0; i < n; i++)
+		sq_time_counts_add(checkpoint->open_rows, DatumGetTimestampTz(times[i]),
+						   DatumGetInt64(rows[i]));
+	MemoryContextSwitchTo(old);
+}
+
 /* the commit record of the last batch */
 static void
 load_commit(const char *name, SqCheckpoint *checkpoint, MemoryContext context)
 {
 	static SqSql sql = {
 		"SELECT batch_id, watermark, source_max_event_time, total_input_rows,"
-		" total_late_rows, total_output_rows, state_rows FROM streamq.commits"
+		" total_late_rows, total_output_rows, state_rows, batch_watermark,"
+		" total_trimmed_rows, open_span, open_times, open_rows FROM streamq.commits"
 		" WHERE name = $1 ORDER BY batch_id DESC LIMIT 1",
 		1, {TEXTOID}, NULL
 	};
@@ -85,6 +125,11 @@ load_commit(const char *name, SqCheckpoint *checkpoint, MemoryContext context)
 	checkpoint->total_late_rows = DatumGetInt64(sq_engine_value(0, 5, &isnull));
 	checkpoint->total_output_rows = DatumGetInt64(sq_engine_value(0, 6, &isnull));
 	checkpoint->state_rows = DatumGetInt64(sq_engine_value(0, 7, &isnull));
+	column = sq_engine_value(0, 8, &isnull);
+	checkpoint->had_watermark = !isnull;
+	checkpoint->batch_watermark = isnull ? 0 : DatumGetTimestampTz(column);
+	checkpoint->total_trimmed_rows = DatumGetInt64(sq_engine_value(0, 9, &isnull));
+	load_open_rows(checkpoint, context);
 }
 
 static SqOffset *
@@ -164,6 +209,27 @@ sq_checkpoint_load(const char *name, List *relids)
 	return checkpoint;
 }
 
+/* The offset from which a query has read a relation. */
+SqOffset *
+sq_checkpoint_first(const char *name, Oid relid)
+{
+	static SqSql sql = {
+		"SELECT end_offset FROM streamq.offsets WHERE name = $1 AND relation = $2"
+		" AND batch_id = -1",
+		2, {TEXTOID, REGCLASSOID}, NULL
+	};
+	MemoryContext context = CurrentMemoryContext;
+	Datum		values[2] = {CStringGetTextDatum(name), ObjectIdGetDatum(relid)};
+	SqOffset   *result = NULL;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	if (sq_engine_query(&sql, values, NULL) > 0)
+		result = offset_column(0, 1, context);
+	sq_engine_end(&engine);
+	return result ? result : sq_offset_empty();
+}
+
 /* The offsets of a relation, or NULL if nothing of it has been read. */
 const SqRelationOffset *
 sq_checkpoint_find(const SqCheckpoint *checkpoint, Oid relid)
@@ -221,17 +287,44 @@ times_array(const TimestampTz *times, int n)
 											  TIMESTAMPTZOID, 8, true, TYPALIGN_DOUBLE));
 }
 
+/* columns open_span, open_times, open_rows */
+static void
+set_open_rows(const SqTimeCounts *counts, Datum *values, char *nulls)
+{
+	Datum	   *times;
+	Datum	   *rows;
+
+	if (counts == NULL)
+	{
+		memset(nulls, 'n', 3);
+		return;
+	}
+	times = palloc(sizeof(Datum) * (counts->ncounts + 1));
+	rows = palloc(sizeof(Datum) * (counts->ncounts + 1));
+	for (int i = 0; i < counts->ncounts; i++)
+	{
+		times[i] = TimestampTzGetDatum(counts->counts[i].start);
+		rows[i] = Int64GetDatum(counts->counts[i].rows);
+	}
+	values[0] = Int64GetDatum(counts->width_us);
+	values[1] = PointerGetDatum(construct_array(times, counts->ncounts, TIMESTAMPTZOID, 8, true,
+												TYPALIGN_DOUBLE));
+	values[2] = PointerGetDatum(construct_array(rows, counts->ncounts, INT8OID, 8, true,
+												TYPALIGN_DOUBLE));
+}
+
 static void
 insert_commit(const char *name, const SqCheckpoint *last, const SqCommitRecord *commit)
 {
 	static SqSql sql = {
 		INSERT_COMMIT,
-		16, {TEXTOID, INT8OID, TIMESTAMPTZOID, FLOAT8OID, FLOAT8OID, FLOAT8OID,
+		22, {TEXTOID, INT8OID, TIMESTAMPTZOID, FLOAT8OID, FLOAT8OID, FLOAT8OID,
 			INT8OID, INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
-		TIMESTAMPTZARRAYOID, INT8OID, INT8OID, INT8OID}, NULL
+			TIMESTAMPTZARRAYOID, INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID,
+		INT8OID, INT8OID, TIMESTAMPTZARRAYOID, INT8ARRAYOID}, NULL
 	};
-	Datum		values[16];
-	char		nulls[16];
+	Datum		values[22];
+	char		nulls[22];
 
 	memset(nulls, ' ', sizeof(nulls));
 	values[0] = CStringGetTextDatum(name);
@@ -250,6 +343,12 @@ insert_commit(const char *name, const SqCheckpoint *last, const SqCommitRecord *
 	values[13] = Int64GetDatum(last->total_input_rows + commit->input_rows);
 	values[14] = Int64GetDatum(last->total_late_rows + commit->late_rows);
 	values[15] = Int64GetDatum(last->total_output_rows + commit->output_rows);
+	values[16] = TimestampTzGetDatum(commit->batch_watermark);
+	values[17] = Int64GetDatum(commit->trimmed_rows);
+	values[18] = Int64GetDatum(last->total_trimmed_rows + commit->trimmed_rows);
+	set_open_rows(commit->open_rows, &values[19], &nulls[19]);
+	if (!commit->had_watermark)
+		nulls[16] = 'n';
 	if (!commit->has_watermark)
 		nulls[10] = 'n';
 	if (commit->max_event_time == PG_INT64_MIN)

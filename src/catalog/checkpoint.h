@@ -8,6 +8,7 @@
 #include "streamq.h"
 #include "nodes/pg_list.h"
 #include "offset.h"
+#include "time_counts.h"
 #include "utils/timestamp.h"
 
 /* batches whose records are kept */
@@ -28,13 +29,17 @@ typedef struct SqCheckpoint
 	int64		batch_id;		/* -1 before the first */
 	bool		has_watermark;
 	TimestampTz watermark;
+	bool		had_watermark;	/* in force in that batch: groups final under */
+	TimestampTz batch_watermark;	/* it are closed */
 	TimestampTz *source_times;	/* greatest event time of each source, or
 								 * PG_INT64_MIN */
 	int			nsources;
 	int64		total_input_rows;
 	int64		total_late_rows;
 	int64		total_output_rows;
+	int64		total_trimmed_rows;
 	int64		state_rows;
+	SqTimeCounts *open_rows;	/* NULL: not counted */
 	SqRelationOffset *relations;
 	int			nrelations;
 } SqCheckpoint;
@@ -61,8 +66,12 @@ typedef struct SqCommitRecord
 	int64		late_rows;
 	int64		output_rows;
 	int64		state_rows;
+	int64		trimmed_rows;
 	bool		has_watermark;
 	TimestampTz watermark;
+	bool		had_watermark;
+	TimestampTz batch_watermark;
+	SqTimeCounts *open_rows;	/* NULL: not counted */
 	TimestampTz max_event_time; /* PG_INT64_MIN: none */
 	TimestampTz *source_times;
 	int			nsources;
@@ -71,6 +80,7 @@ typedef struct SqCommitRecord
 extern SqCheckpoint *sq_checkpoint_load(const char *name, List *relids);
 extern const SqRelationOffset *sq_checkpoint_find(const SqCheckpoint *checkpoint,
 												  Oid relid);
+extern SqOffset *sq_checkpoint_first(const char *name, Oid relid);
 extern void sq_checkpoint_commit(const char *name, const SqCheckpoint *last,
 								 const SqCommitRecord *commit,
 								 const SqOffsetRecord *offsets, int noffsets);

@@ -31,7 +31,8 @@
 #define QUERY_COLUMNS \
 	"name, query_id, definition, sink, sources, output_mode, starting_position, " \
 	"max_rows_per_batch, settings, checkpoint_cluster, active, " \
-	"trigger_interval, failed, retries, last_error, checkpoint_definition"
+	"trigger_interval, failed, retries, last_error, checkpoint_definition, " \
+	"strategy, strategy_reason, state_keys, state_calls, late_sink"
 
 /* owner of a relation, or InvalidOid */
 static Oid
@@ -69,6 +70,35 @@ oid_list(Datum array)
 	for (int i = 0; i < n; i++)
 		result = lappend_oid(result, DatumGetObjectId(elements[i]));
 	return result;
+}
+
+static List *
+number_list(Datum array)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+	int			n;
+	List	   *result = NIL;
+
+	deconstruct_array(DatumGetArrayTypeP(array), INT2OID, sizeof(int16), true,
+					  TYPALIGN_SHORT, &elements, &nulls, &n);
+	for (int i = 0; i < n; i++)
+		result = lappend_int(result, DatumGetInt16(elements[i]));
+	return result;
+}
+
+static Datum
+number_array(List *numbers)
+{
+	Datum	   *elements = palloc(sizeof(Datum) * (list_length(numbers) + 1));
+	ListCell   *lc;
+
+	foreach(lc, numbers)
+	{
+		elements[foreach_current_index(lc)] = Int16GetDatum(lfirst_int(lc));
+	}
+	return PointerGetDatum(construct_array(elements, list_length(numbers), INT2OID,
+										   sizeof(int16), true, TYPALIGN_SHORT));
 }
 
 static List *
@@ -129,6 +159,12 @@ read_query(MemoryContext context)
 	query->retries = DatumGetInt32(sq_engine_value(0, 14, &isnull));
 	query->last_error = text_column(15, context);
 	query->checkpoint_definition = DatumGetObjectId(sq_engine_value(0, 16, &isnull));
+	query->strategy = text_column(17, context);
+	query->strategy_reason = text_column(18, context);
+	query->state_keys = number_list(sq_engine_value(0, 19, &isnull));
+	query->state_calls = number_list(sq_engine_value(0, 20, &isnull));
+	value = sq_engine_value(0, 21, &isnull);
+	query->late_sink = isnull ? InvalidOid : DatumGetObjectId(value);
 	MemoryContextSwitchTo(old);
 	return query;
 }
@@ -218,12 +254,12 @@ sq_query_names_reading(Oid source)
 	return query_names(&sql, &value);
 }
 
-/* Names of the queries whose definition or sink is the relation. */
+/* Names of the queries whose definition or sink, for late rows too, is the relation. */
 List *
 sq_query_names_using(Oid relation)
 {
 	static SqSql sql = {
-		"SELECT name FROM streamq.queries WHERE definition = $1 OR sink = $1",
+		"SELECT name FROM streamq.queries WHERE definition = $1 OR sink = $1 OR late_sink = $1",
 		1, {REGCLASSOID}, NULL
 	};
 	Datum		value = ObjectIdGetDatum(relation);
@@ -238,13 +274,15 @@ sq_query_insert(SqQuery *query)
 	static SqSql sql = {
 		"INSERT INTO streamq.queries (name, definition, sink, sources, output_mode,"
 		" starting_position, max_rows_per_batch, settings, checkpoint_cluster,"
-		" checkpoint_definition)"
-		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $2) RETURNING query_id",
-		9, {TEXTOID, REGCLASSOID, REGCLASSOID, REGCLASSARRAYOID, TEXTOID,
-		TEXTOID, INT8OID, TEXTARRAYOID, INT8OID}, NULL
+		" checkpoint_definition, strategy, strategy_reason, state_keys, state_calls, late_sink)"
+		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $2, $10, $11, $12, $13, $14)"
+		" RETURNING query_id",
+		14, {TEXTOID, REGCLASSOID, REGCLASSOID, REGCLASSARRAYOID, TEXTOID,
+			TEXTOID, INT8OID, TEXTARRAYOID, INT8OID, TEXTOID, TEXTOID, INT2ARRAYOID,
+		INT2ARRAYOID, REGCLASSOID}, NULL
 	};
-	Datum		values[9];
-	char		nulls[9];
+	Datum		values[14];
+	char		nulls[14];
 	bool		isnull;
 	SqEngine	engine;
 
@@ -260,10 +298,37 @@ sq_query_insert(SqQuery *query)
 		nulls[6] = 'n';
 	values[7] = text_array(query->settings);
 	values[8] = Int64GetDatum((int64) GetSystemIdentifier());
+	if (query->strategy == NULL)
+		nulls[9] = nulls[10] = 'n';
+	else
+	{
+		values[9] = CStringGetTextDatum(query->strategy);
+		values[10] = CStringGetTextDatum(query->strategy_reason);
+	}
+	values[11] = number_array(query->state_keys);
+	values[12] = number_array(query->state_calls);
+	values[13] = ObjectIdGetDatum(query->late_sink);
+	if (!OidIsValid(query->late_sink))
+		nulls[13] = 'n';
 	sq_engine_begin(&engine);
 	sq_engine_exec(&sql, values, nulls);
 	query->query_id = DatumGetInt32(sq_engine_value(0, 1, &isnull));
 	sq_engine_end(&engine);
+}
+
+/* Stores another definition for a query, and the columns of the state that it uses. */
+void
+sq_query_set_definition(const SqQuery *query)
+{
+	static SqSql sql = {
+		"UPDATE streamq.queries SET definition = $2, checkpoint_definition = $2,"
+		" state_keys = $3, state_calls = $4 WHERE name = $1",
+		4, {TEXTOID, REGCLASSOID, INT2ARRAYOID, INT2ARRAYOID}, NULL
+	};
+	Datum		values[4] = {CStringGetTextDatum(query->name), ObjectIdGetDatum(query->definition),
+	number_array(query->state_keys), number_array(query->state_calls)};
+
+	(void) sq_engine_run(&sql, values, NULL);
 }
 
 void

@@ -22,6 +22,11 @@ typedef struct SqQuery
 	char	   *starting_position;
 	int64		max_rows_per_batch; /* 0: no limit */
 	List	   *settings;		/* strings "name=value" */
+	char	   *strategy;		/* of an aggregation, NULL for a query without */
+	char	   *strategy_reason;
+	List	   *state_keys;		/* numbers of the state's columns k<n> and s<n>, */
+	List	   *state_calls;	/* in the order of keys and calls in the query */
+	Oid			late_sink;		/* InvalidOid: late rows are counted only */
 	uint64		checkpoint_cluster; /* what the checkpoint belongs to */
 	Oid			checkpoint_definition;
 	bool		active;
@@ -43,6 +48,7 @@ extern List *sq_query_names_active(void);
 extern List *sq_query_names_reading(Oid source);
 extern List *sq_query_names_using(Oid relation);
 extern void sq_query_insert(SqQuery *query);
+extern void sq_query_set_definition(const SqQuery *query);
 extern void sq_query_delete(const char *name);
 extern void sq_query_set_started(const char *name, Interval *trigger_interval);
 extern void sq_query_set_stopped(const char *name);

@@ -9,15 +9,37 @@
  * each other is refused here, with the name of the construct.  What concerns
  * static tables alone is free.
  *
- * Works on a query that sq_streams_expand() has expanded; reads it only.
+ * One level of a query may aggregate a stream.  What is below it has to be
+ * stateless.  What may be above it depends on the output mode: in append mode,
+ * where a group comes once, again what is stateless; in update mode nothing (a
+ * simple level above has been merged into it, see shape.c); in complete mode,
+ * where the whole result is computed from all groups, anything.  (Spark's
+ * UnsupportedOperationChecker is the source of the matrix; semantics.md tells
+ * where streamq goes further.)
+ *
+ * Works on a query that sq_streams_expand() and sq_shape_normalise() have
+ * prepared; reads it only.
  */
 #include "compiler/accept.h"
 
+#include "compiler/shape.h"
 #include "compiler/streams.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "utils/builtins.h"
+
+/* what one sq_accept() knows */
+typedef struct Accepting
+{
+	const char *output_mode;
+	Query	   *aggregation;	/* the level that aggregates, once found */
+	bool		below;			/* looking at what is below it */
+	List	   *cte_answers;	/* CteAnswer: others may refer to a CTE again */
+} Accepting;
+
+static Accepting accepting;
 
 /* queries around the one at hand, innermost first, for CTE references */
 typedef struct Level
@@ -28,6 +50,7 @@ typedef struct Level
 
 static bool query_streams(Query *query, Level *outer);
 static void accept_query(Query *query, Level *outer);
+static bool is_complete(void);
 
 static void
 refuse(const char *message, const char *hint)
@@ -69,15 +92,13 @@ typedef struct CteAnswer
 	bool		streams;
 } CteAnswer;
 
-static List *cte_answers;		/* during one sq_accept_stateless() */
-
 static bool
 cte_streams(CommonTableExpr *cte, Level *at)
 {
 	CteAnswer  *answer;
 	ListCell   *lc;
 
-	foreach(lc, cte_answers)
+	foreach(lc, accepting.cte_answers)
 	{
 		answer = lfirst(lc);
 		if (answer->cte == cte)
@@ -86,7 +107,7 @@ cte_streams(CommonTableExpr *cte, Level *at)
 	answer = palloc(sizeof(CteAnswer));
 	answer->cte = cte;
 	answer->streams = query_streams((Query *) cte->ctequery, at);
-	cte_answers = lappend(cte_answers, answer);
+	accepting.cte_answers = lappend(accepting.cte_answers, answer);
 	return answer->streams;
 }
 
@@ -189,6 +210,9 @@ query_streams(Query *query, Level *outer)
 	Level		level = {query, outer};
 
 	check_stack_depth();
+	/* in complete mode what is above the aggregation reads a table of groups */
+	if (query == accepting.aggregation && is_complete())
+		return false;
 	return from_streams((Node *) query->jointree, &level) ||
 		from_streams(query->setOperations, &level) ||
 		expressions_stream(query, outer);
@@ -198,34 +222,55 @@ query_streams(Query *query, Level *outer)
 
 #define HINT_SINK \
 	"Stream the plain rows, and compute the rest over the sink when it is read."
+#define HINT_COMPLETE \
+	"Use output mode \"complete\" for an aggregation, or compute it over the sink when it is read."
 
-/* What a query may not do at a level at which it reads a stream. */
-static void
-accept_clauses(Query *query)
+static bool
+is_complete(void)
 {
-	if (query->hasAggs && query->groupClause == NIL && query->groupingSets == NIL)
-		refuse("an aggregate function is not supported on a stream", HINT_SINK);
-	if (query->groupingSets != NIL)
-		refuse("GROUP BY with grouping sets is not supported on a stream", HINT_SINK);
-	if (query->groupClause != NIL)
-		refuse("GROUP BY is not supported on a stream", HINT_SINK);
-	if (query->havingQual != NULL)
-		refuse("HAVING is not supported on a stream", HINT_SINK);
+	return strcmp(accepting.output_mode, "complete") == 0;
+}
+
+/* what no level that reads a stream, or the result of an aggregation, may do */
+static void
+accept_order(Query *query)
+{
+	const char *hint = accepting.aggregation ? HINT_COMPLETE : HINT_SINK;
+
 	if (query->hasWindowFuncs)
-		refuse("a window function is not supported on a stream", HINT_SINK);
+		refuse("a window function is not supported on a stream", hint);
 	if (query->hasDistinctOn)
-		refuse("DISTINCT ON is not supported on a stream", HINT_SINK);
-	if (query->distinctClause != NIL)
-		refuse("DISTINCT is not supported on a stream", HINT_SINK);
+		refuse("DISTINCT ON is not supported on a stream", hint);
 	if (query->limitCount != NULL)
-		refuse("LIMIT is not supported on a stream", HINT_SINK);
+		refuse("LIMIT is not supported on a stream", hint);
 	if (query->limitOffset != NULL)
-		refuse("OFFSET is not supported on a stream", HINT_SINK);
+		refuse("OFFSET is not supported on a stream", hint);
 	if (query->sortClause != NIL)
-		refuse("ORDER BY is not supported on a stream", HINT_SINK);
+		refuse("ORDER BY is not supported on a stream", hint);
 	if (query->rowMarks != NIL)
 		refuse("FOR UPDATE or FOR SHARE is not supported on a stream",
 			   "Sources are append-only, there is nothing to lock; leave the clause out.");
+}
+
+/* What the level that aggregates may do in addition to that, and what not. */
+static void
+accept_aggregation(Query *query)
+{
+	if (accepting.aggregation != NULL && !is_complete())
+		refuse(accepting.below ?
+			   "an aggregation over an aggregation is not supported on a stream in this output mode" :
+			   "more than one aggregation of a stream is not supported in a query",
+			   "Stream the inner aggregation into a sink of its own, or use output mode \"complete\".");
+	accepting.aggregation = query;
+	if (query->groupingSets != NIL)
+		refuse("GROUP BY with grouping sets is not supported on a stream",
+			   "Stream each grouping in a query of its own.");
+	if (is_complete())
+		return;
+	accept_order(query);
+	if (query->distinctClause != NIL)
+		refuse("DISTINCT over an aggregation is not supported in this output mode",
+			   "Use output mode \"complete\".");
 }
 
 /*
@@ -317,9 +362,16 @@ static void
 accept_query(Query *query, Level *outer)
 {
 	Level		level = {query, outer};
+	bool		below = accepting.below;
 
 	check_stack_depth();
-	accept_clauses(query);
+	if (sq_shape_aggregates(query))
+	{
+		accept_aggregation(query);
+		accepting.below = true;
+	}
+	else
+		accept_order(query);
 	if (expressions_stream(query, outer))
 		refuse("a subquery expression that reads a stream is not supported",
 			   "EXISTS, IN and scalar subqueries may read tables that are not streams.");
@@ -327,27 +379,161 @@ accept_query(Query *query, Level *outer)
 		accept_setop(query->setOperations, &level);
 	else
 		(void) accept_from((Node *) query->jointree, &level);
+	accepting.below = below;
+}
+
+/* ------------------------------------------------------- complete mode */
+
+static Query *find_innermost(Query *query, Level *outer);
+
+static Query *
+find_innermost_in(Node *node, Level *level)
+{
+	Query	   *found = NULL;
+	ListCell   *lc;
+
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, FromExpr))
+	{
+		foreach(lc, ((FromExpr *) node)->fromlist)
+		{
+			if (found == NULL)
+				found = find_innermost_in(lfirst(lc), level);
+		}
+	}
+	else if (IsA(node, JoinExpr))
+	{
+		found = find_innermost_in(((JoinExpr *) node)->larg, level);
+		if (found == NULL)
+			found = find_innermost_in(((JoinExpr *) node)->rarg, level);
+	}
+	else if (IsA(node, SetOperationStmt))
+	{
+		found = find_innermost_in(((SetOperationStmt *) node)->larg, level);
+		if (found == NULL)
+			found = find_innermost_in(((SetOperationStmt *) node)->rarg, level);
+	}
+	else if (IsA(node, RangeTblRef))
+	{
+		RangeTblEntry *rte = rt_fetch(((RangeTblRef *) node)->rtindex, level->query->rtable);
+		Level	   *at = NULL;
+		CommonTableExpr *cte;
+
+		if (rte->rtekind == RTE_SUBQUERY)
+			found = find_innermost(rte->subquery, level);
+		else if (rte->rtekind == RTE_CTE && !rte->self_reference)
+		{
+			cte = find_cte(rte->ctename, rte->ctelevelsup, level, &at);
+			if (cte != NULL && !cte->cterecursive)
+				found = find_innermost((Query *) cte->ctequery, at);
+		}
+	}
+	return found;
+}
+
+/* the innermost level that aggregates a stream, or NULL */
+static Query *
+find_innermost(Query *query, Level *outer)
+{
+	Level		level = {query, outer};
+	Query	   *found;
+
+	check_stack_depth();
+	found = find_innermost_in((Node *) query->jointree, &level);
+	if (found == NULL)
+		found = find_innermost_in(query->setOperations, &level);
+	if (found == NULL && sq_shape_aggregates(query) &&
+		from_streams((Node *) query->jointree, &level))
+		found = query;
+	return found;
+}
+
+/* true if a WITH query outside of the query walked is referred to */
+static bool
+reads_outer_cte(Node *node, int *depth)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		return rte->rtekind == RTE_CTE && (int) rte->ctelevelsup >= *depth;
+	}
+	if (IsA(node, Query))
+	{
+		bool		result;
+
+		(*depth)++;
+		result = query_tree_walker((Query *) node, reads_outer_cte, depth,
+								   QTW_EXAMINE_RTES_BEFORE);
+		(*depth)--;
+		return result;
+	}
+	return expression_tree_walker(node, reads_outer_cte, depth);
+}
+
+/* In complete mode: all streams have to be below one aggregation. */
+static void
+accept_complete(Query *query)
+{
+	Query	   *found = find_innermost(query, NULL);
+
+	if (found == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("output mode \"complete\" is not supported for a query without aggregation"),
+				 errdetail("Its whole result would have to be written again in each batch."),
+				 errhint("Use output mode \"append\".")));
+	accept_query(found, NULL);
+	accepting.aggregation = found;
+	accepting.cte_answers = NIL;
+	if (query_streams(query, NULL))
+		refuse("a stream beside the aggregation is not supported",
+			   "All streams of the query have to be read by one GROUP BY query.");
+}
+
+/* An aggregation below other levels must stand for itself. */
+static void
+accept_standing(Query *query)
+{
+	int			depth = 0;
+
+	if (accepting.aggregation == query)
+		return;
+	for (int levelsup = 1; levelsup <= 8; levelsup++)
+		if (contain_vars_of_level((Node *) accepting.aggregation, levelsup))
+			refuse("a LATERAL aggregation of a stream is not supported",
+				   "Group by the columns that it refers to, and join the result.");
+	if (reads_outer_cte((Node *) accepting.aggregation, &depth))
+		refuse("an aggregation of a stream that refers to WITH queries outside of it is not supported",
+			   "Put the WITH clause inside the subquery that aggregates.");
+	if (strcmp(accepting.output_mode, "update") == 0)
+		refuse("a query over an aggregation is not supported in output mode \"update\"",
+			   "Its rows have no group key to be upserted by; use output mode \"complete\", or put HAVING and expressions into the aggregation.");
 }
 
 /*
- * Refuses, with an error, a query that does not stream without state in the
- * output mode.
+ * Refuses, with an error, a query that does not stream in the output mode.
+ * Returns the level that aggregates, NULL for a query without state.
  */
-void
-sq_accept_stateless(Query *query, const char *output_mode)
+Query *
+sq_accept(Query *query, const char *output_mode)
 {
-	cte_answers = NIL;
+	memset(&accepting, 0, sizeof(accepting));
+	accepting.output_mode = output_mode;
 	if (!query_streams(query, NULL))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("query reads no stream where its result comes from"),
 				 errdetail("A WITH query that reads the stream is not used."),
 				 errhint("Put the stream into the FROM clause.")));
-	accept_query(query, NULL);
-	if (strcmp(output_mode, "complete") == 0)
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("output mode \"complete\" is not supported for a query without aggregation"),
-				 errdetail("Its whole result would have to be written again in each batch."),
-				 errhint("Use output mode \"append\".")));
+	if (is_complete())
+		accept_complete(query);
+	else
+		accept_query(query, NULL);
+	if (accepting.aggregation != NULL)
+		accept_standing(query);
+	return accepting.aggregation;
 }

@@ -8,6 +8,6 @@
 #include "streamq.h"
 #include "nodes/parsenodes.h"
 
-extern void sq_accept_stateless(Query *query, const char *output_mode);
+extern Query *sq_accept(Query *query, const char *output_mode);
 
 #endif							/* SQ_ACCEPT_H */

@@ -1,122 +1,75 @@
 /*
  * emit.c
- *		From a query's definition to the statements that a batch executes.
- *
- * A statement is written as text in which every name is qualified and quoted,
- * analysed at once with only pg_catalog on the search_path, and then kept as an
- * analysed query: nothing that somebody creates later can change what it means.
+ *		The statements that a batch executes: what they have in common.
  */
 #include "compiler/emit.h"
 
-#include "access/table.h"
-#include "compiler/accept.h"
-#include "compiler/streams.h"
-#include "parser/analyze.h"
-#include "parser/parser.h"
-#include "utils/builtins.h"
-#include "utils/lsyscache.h"
-#include "utils/rel.h"
-#include "utils/ruleutils.h"
+#include "compiler/groups.h"
+#include "compiler/strategy.h"
+#include "compiler/tree.h"
 
-/* schema-qualified and quoted name of a relation */
-static char *
-relation_name(Oid relid)
-{
-	char	   *name = get_rel_name(relid);
-
-	if (name == NULL)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_TABLE),
-				 errmsg("relation with OID %u does not exist", relid)));
-	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), name);
-}
-
-/* INSERT INTO sink (columns) SELECT columns FROM definition */
-static char *
-insert_text(const SqQuery *query)
-{
-	Relation	definition = table_open(query->definition, AccessShareLock);
-	TupleDesc	desc = RelationGetDescr(definition);
-	StringInfoData targets;
-	StringInfoData columns;
-	StringInfoData text;
-
-	initStringInfo(&targets);
-	initStringInfo(&columns);
-	for (int i = 0; i < desc->natts; i++)
-	{
-		const char *name = quote_identifier(NameStr(TupleDescAttr(desc, i)->attname));
-
-		appendStringInfo(&targets, "%s%s", i > 0 ? ", " : "", name);
-		appendStringInfo(&columns, "%sq.%s", i > 0 ? ", " : "", name);
-	}
-	table_close(definition, NoLock);
-
-	initStringInfo(&text);
-	appendStringInfo(&text, "INSERT INTO %s (%s) SELECT %s FROM %s q",
-					 relation_name(query->sink), targets.data, columns.data,
-					 relation_name(query->definition));
-	return text.data;
-}
-
-/* analyses a statement, with only pg_catalog on the search_path */
-static Query *
-analyse(const char *text)
-{
-	int			nest_level = sq_settings_push_catalog_path();
-	List	   *parsetrees;
-	Query	   *query;
-
-	parsetrees = raw_parser(text, RAW_PARSE_DEFAULT);
-	query = parse_analyze_fixedparams(linitial_node(RawStmt, parsetrees), text,
-									  NULL, 0, NULL);
-	sq_settings_pop(nest_level);
-	return query;
-}
-
-/*
- * A view behind the definition may have been replaced since the query was
- * created, so what was acceptable then is checked anew.
- */
-static void
-accept_again(Query *insert, const char *output_mode)
-{
-	ListCell   *lc;
-
-	foreach(lc, insert->rtable)
-	{
-		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
-
-		if (rte->rtekind == RTE_SUBQUERY)
-			sq_accept_stateless(rte->subquery, output_mode);
-	}
-}
-
-/*
- * The statement that puts a batch's rows into the sink.  To be called as the
- * query's owner, whose rights on schemas it needs.
- */
+/* A statement analysed from text; parts of it may still have to be replaced. */
 SqStatement *
-sq_emit_insert(const SqQuery *query)
+sq_emit_statement(const SqCompiled *compiled, const char *text)
 {
 	SqStatement *statement = palloc0(sizeof(SqStatement));
 
-	statement->source_text = insert_text(query);
-	statement->query = analyse(statement->source_text);
-	statement->uses = sq_streams_expand(statement->query, query->sources);
-	accept_again(statement->query, query->output_mode);
-	statement->nparams = 2 * list_length(query->sources);
+	statement->source_text = text;
+	statement->query = sq_tree_analyse(text, sq_compiled_param_types(compiled));
 	return statement;
+}
+
+/* what gives out groups that are final, and forgets them */
+static List *
+closing_statements(const SqCompiled *compiled)
+{
+	char	   *key;
+	List	   *result = NIL;
+
+	if (sq_strategy_is_source(compiled))
+		return list_make1(sq_emit_insert(compiled, sq_emit_closing(compiled, true)));
+	key = psprintf("s.k%d", compiled->aggregation->time_key->number);
+	if (strcmp(compiled->query->output_mode, "append") == 0)
+		result = list_make1(sq_emit_insert(compiled,
+										   sq_groups_result(compiled, sq_delta_final(compiled, key, SQ_PARAM_WATERMARK))));
+	return list_concat(result, sq_emit_evict(compiled));
+}
+
+/*
+ * All statements that batches of a query execute, in their order; some only when
+ * rows are late, or groups final.
+ */
+List *
+sq_emit_all(const SqCompiled *compiled)
+{
+	SqLateness	lateness = SQ_LATE_UNKNOWN;
+	List	   *result = NIL;
+
+	if (compiled->aggregation == NULL)
+		return list_make1(sq_emit_insert(compiled, copyObject(compiled->select)));
+	if (sq_compiled_has_watermark(compiled))
+	{
+		lateness = SQ_LATE_LEFT_OUT;
+		result = lappend(result, sq_emit_late(compiled));
+	}
+	if (!sq_strategy_is_source(compiled))
+	{
+		result = list_concat(result, sq_emit_inputs(compiled, lateness));
+		if (strcmp(compiled->query->output_mode, "update") == 0 && !sq_compiled_replaces(compiled))
+			result = lappend(result, sq_emit_upsert(compiled, lateness));
+		else
+			result = lappend(result, sq_emit_merge(compiled, lateness));
+	}
+	if (sq_compiled_replaces(compiled))
+		result = lappend(result, sq_emit_replace(compiled));
+	if (sq_compiled_has_watermark(compiled))
+		result = list_concat(result, closing_statements(compiled));
+	return result;
 }
 
 /* The statement as SQL text, every name outside pg_catalog qualified. */
 char *
 sq_emit_show(const SqStatement *statement)
 {
-	int			nest_level = sq_settings_push_catalog_path();
-	char	   *shown;
-
-	shown = pg_get_querydef(copyObject(statement->query), true);
-	sq_settings_pop(nest_level);
-	return shown;
+	return sq_tree_show(statement->query);
 }

@@ -23,9 +23,9 @@
 #include "rewrite/prs2lock.h"
 #include "utils/rel.h"
 
-/* a copy of the definition of a view, its tables locked */
-static Query *
-view_definition(Oid view)
+/* A copy of the definition of a view, its tables locked. */
+Query *
+sq_streams_definition(Oid view)
 {
 	Relation	rel = table_open(view, AccessShareLock);
 	Query	   *query = copyObject(get_view_query(rel));
@@ -49,7 +49,7 @@ collect_tables(Node *node, List **tables)
 		RangeTblEntry *rte = (RangeTblEntry *) node;
 
 		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_VIEW && rte->inFromCl)
-			(void) collect_tables((Node *) view_definition(rte->relid), tables);
+			(void) collect_tables((Node *) sq_streams_definition(rte->relid), tables);
 		else if (rte->rtekind == RTE_RELATION && rte->inFromCl)
 			*tables = list_append_unique_oid(*tables, rte->relid);
 		return false;
@@ -196,7 +196,7 @@ expand_rte(RangeTblEntry *rte, ExpandContext *context)
 		return;
 	if (rte->relkind == RELKIND_VIEW)
 	{
-		Query	   *definition = view_definition(rte->relid);
+		Query	   *definition = sq_streams_definition(rte->relid);
 		List	   *tables = sq_streams_tables(definition);
 
 		if (sq_streams_among(tables, context->sources) == NIL)

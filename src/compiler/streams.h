@@ -15,6 +15,7 @@ typedef struct SqStreamUse
 	bool		with_children;	/* false for FROM ONLY */
 } SqStreamUse;
 
+extern Query *sq_streams_definition(Oid view);
 extern List *sq_streams_tables(Query *query);
 extern List *sq_streams_among(List *tables, List *sources);
 extern List *sq_streams_expand(Query *query, List *sources);

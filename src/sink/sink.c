@@ -9,6 +9,7 @@
  */
 #include "sink/sink.h"
 
+#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "catalog/catalog.h"
@@ -16,6 +17,8 @@
 #include "catalog/objectaddress.h"
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_index.h"
+#include "catalog/sourcedef.h"
 #include "commands/trigger.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -27,6 +30,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/relcache.h"
 #include "utils/syscache.h"
 #include "utils/regproc.h"
 
@@ -187,6 +191,166 @@ sq_sink_check_sources(Oid relation, List *sources)
 					 errdetail("Each batch would read what the one before has written, without end."),
 					 errhint("Name another sink with the argument \"sink\".")));
 	}
+}
+
+/* ------------------------------------------------ update and complete mode */
+
+/* true if an index makes the columns of the table unique, together and at once */
+static bool
+is_unique_on(Relation index, List *columns)
+{
+	Form_pg_index form = index->rd_index;
+	ListCell   *lc;
+
+	if (!form->indisunique || !form->indimmediate || !form->indisvalid ||
+		form->indnkeyatts != list_length(columns) ||
+		RelationGetIndexPredicate(index) != NIL)
+		return false;
+	foreach(lc, columns)
+	{
+		AttrNumber	attnum = get_attnum(form->indrelid, lfirst(lc));
+		bool		found = false;
+
+		for (int i = 0; i < form->indnkeyatts; i++)
+			found |= form->indkey.values[i] == attnum;
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+/* true if a column of the table may be NULL */
+static bool
+any_nullable(Relation rel, List *columns)
+{
+	ListCell   *lc;
+
+	foreach(lc, columns)
+	{
+		AttrNumber	attnum = get_attnum(RelationGetRelid(rel), lfirst(lc));
+
+		if (!TupleDescAttr(RelationGetDescr(rel), attnum - 1)->attnotnull)
+			return true;
+	}
+	return false;
+}
+
+/* finds a unique index on columns; nulls_differ: NULLs in it are not equal */
+static bool
+find_key(Oid sink, List *columns, bool *nulls_differ)
+{
+	Relation	rel = table_open(sink, NoLock);
+	bool		nullable = any_nullable(rel, columns);
+	bool		found = false;
+	ListCell   *lc;
+
+	*nulls_differ = true;
+	foreach(lc, RelationGetIndexList(rel))
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
+		if (is_unique_on(index, columns))
+		{
+			found = true;
+			if (!nullable || index->rd_index->indnullsnotdistinct)
+				*nulls_differ = false;
+		}
+		index_close(index, NoLock);
+	}
+	table_close(rel, NoLock);
+	return found;
+}
+
+/* True if the sink's unique indexes on the columns take each NULL for another value. */
+bool
+sq_sink_nulls_differ(Oid sink, List *columns)
+{
+	bool		nulls_differ;
+
+	(void) find_key(sink, columns, &nulls_differ);
+	return nulls_differ;
+}
+
+static char *
+column_list(List *columns)
+{
+	StringInfoData list;
+	ListCell   *lc;
+
+	initStringInfo(&list);
+	foreach(lc, columns)
+	{
+		appendStringInfo(&list, "%s%s", list.len > 0 ? ", " : "", quote_identifier(lfirst(lc)));
+	}
+	return list.data;
+}
+
+/* Gives a new sink a unique index on the columns of the group key. */
+void
+sq_sink_create_key(Oid sink, List *columns)
+{
+	sq_execute_as_user(psprintf("CREATE UNIQUE INDEX ON %s (%s) NULLS NOT DISTINCT",
+								quote_qualified_identifier(get_namespace_name(get_rel_namespace(sink)),
+														   get_rel_name(sink)),
+								column_list(columns)));
+}
+
+/* Errors if an existing sink has no unique index on the columns of the group key. */
+void
+sq_sink_check_key(Oid sink, List *columns)
+{
+	bool		nulls_differ;
+
+	if (find_key(sink, columns, &nulls_differ))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
+			 errmsg("sink \"%s\" has no unique index on the group key (%s)",
+					get_rel_name(sink), column_list(columns)),
+			 errdetail("In output mode \"update\" rows of the sink are upserted by the group key."),
+			 errhint("Use CREATE UNIQUE INDEX ON %s (%s) NULLS NOT DISTINCT.",
+					 quote_identifier(get_rel_name(sink)), column_list(columns))));
+}
+
+/* Errors if rows of a relation cannot be updated and deleted as these modes do. */
+void
+sq_sink_check_updatable(Oid sink, const char *output_mode)
+{
+	char		kind = get_rel_relkind(sink);
+
+	if (kind != RELKIND_RELATION && kind != RELKIND_PARTITIONED_TABLE)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("\"%s\" cannot be a sink in output mode \"%s\"", get_rel_name(sink), output_mode),
+				 errdetail("Rows of the sink are changed and removed, for which it has to be a table."),
+				 errhint("Use a table as the sink, and the view over it.")));
+	if (sq_source_load(sink) != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("source \"%s\" cannot be a sink in output mode \"%s\"", get_rel_name(sink), output_mode),
+				 errdetail("Sources are append-only."),
+				 errhint("Use output mode \"append\", or another sink.")));
+}
+
+/* Errors if a relation holds rows, which the query's result would replace. */
+void
+sq_sink_check_replaceable(Oid sink)
+{
+	char	   *name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(sink)),
+												  get_rel_name(sink));
+	bool		empty;
+
+	SPI_connect();
+	if (SPI_execute(psprintf("SELECT FROM %s LIMIT 1", name), true, 1) != SPI_OK_SELECT)
+		elog(ERROR, "SPI_execute failed");
+	empty = SPI_processed == 0;
+	SPI_finish();
+	if (!empty)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("sink \"%s\" is not empty", get_rel_name(sink)),
+				 errdetail("The query's result would replace all of its rows."),
+				 errhint("Use TRUNCATE %s first, or another sink.", name)));
 }
 
 /* Drops the sink, as the current user. */

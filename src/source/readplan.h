@@ -21,6 +21,7 @@ typedef struct SqRelationRead
 	BlockNumber *blocks;		/* the blocks that hold such rows, ascending */
 	BlockNumber nblocks;
 	int64		rows;			/* how many rows there are */
+	bool		unsurveyed;		/* look at all blocks, whatever is in them */
 } SqRelationRead;
 
 typedef struct SqReadPlan

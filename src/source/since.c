@@ -71,6 +71,12 @@ since_size(PlannerInfo *root, RelOptInfo *baserel, List *paramexprs,
 		return;
 	}
 	read = sq_readplan_find(plan, root->simple_rte_array[baserel->relid]->relid);
+	if (read != NULL && read->unsurveyed)
+	{
+		*pages = baserel->pages;
+		*tuples = baserel->tuples;
+		return;
+	}
 	*pages = read ? read->nblocks : 0;
 	*tuples = read ? (double) read->rows : 0;
 }
@@ -127,7 +133,7 @@ since_begin(SampleScanState *node, Datum *params, int nparams, uint32 seed)
 		const SqRelationRead *read =
 		sq_readplan_find(plan, RelationGetRelid(node->ss.ss_currentRelation));
 
-		state->planned = true;
+		state->planned = read == NULL || !read->unsurveyed;
 		state->read = read;
 		state->exact = plan->exact;
 		if (read)

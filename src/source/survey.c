@@ -30,7 +30,7 @@ void
 sq_survey_init(SqSurvey *survey)
 {
 	memset(survey, 0, sizeof(*survey));
-	survey->max_event_time = SQ_NO_EVENT_TIME;
+	survey->times = sq_no_times();
 	ItemPointerSetInvalid(&survey->last);
 }
 
@@ -84,7 +84,7 @@ sq_survey_sort_xids(SqSurvey *survey)
 		if (last->xid == next->xid)
 		{
 			last->rows += next->rows;
-			last->max_event_time = Max(last->max_event_time, next->max_event_time);
+			sq_add_times(&last->times, next->times);
 		}
 		else
 			survey->xids[++kept] = *next;
@@ -114,7 +114,7 @@ sq_survey_find_xid(const SqSurvey *survey, uint64 xid)
 
 /* Notes rows of a transaction.  Mostly the same one follows itself. */
 void
-sq_survey_add_xid(SqSurvey *survey, uint64 xid, int64 rows, int64 event_time)
+sq_survey_add_xid(SqSurvey *survey, uint64 xid, int64 rows, SqTimeRange times)
 {
 	SqXidRows  *last;
 
@@ -124,7 +124,7 @@ sq_survey_add_xid(SqSurvey *survey, uint64 xid, int64 rows, int64 event_time)
 		if (last->xid == xid)
 		{
 			last->rows += rows;
-			last->max_event_time = Max(last->max_event_time, event_time);
+			sq_add_times(&last->times, times);
 			return;
 		}
 	}
@@ -147,34 +147,48 @@ sq_survey_add_xid(SqSurvey *survey, uint64 xid, int64 rows, int64 event_time)
 	last = &survey->xids[survey->nxids++];
 	last->xid = xid;
 	last->rows = rows;
-	last->max_event_time = event_time;
+	last->times = times;
+}
+
+/* infinite times advance no watermark; -infinity is the earliest one */
+static SqTimeRange
+infinite_time(bool is_begin)
+{
+	SqTimeRange range = sq_no_times();
+
+	if (is_begin)
+		range.min = PG_INT64_MIN;
+	return range;
 }
 
 /*
  * An event time as a timestamp; dates and timestamps without time zone are
  * taken at UTC.  NULL and infinite times, and dates beyond all timestamps, count
- * as none.
+ * as none for the greatest one.
  */
-static int64
+static SqTimeRange
 event_time_of(HeapTuple tuple, AttrNumber attnum, TupleDesc desc)
 {
 	bool		isnull;
 	Datum		value = heap_getattr(tuple, attnum, desc, &isnull);
+	SqTimeRange range;
 
 	if (isnull)
-		return SQ_NO_EVENT_TIME;
+		return sq_no_times();
 	if (TupleDescAttr(desc, attnum - 1)->atttypid == DATEOID)
 	{
 		DateADT		date = DatumGetDateADT(value);
 
 		if (DATE_NOT_FINITE(date) ||
 			date >= TIMESTAMP_END_JULIAN - POSTGRES_EPOCH_JDATE)
-			return SQ_NO_EVENT_TIME;
-		return (int64) date * USECS_PER_DAY;
+			return infinite_time(DATE_IS_NOBEGIN(date));
+		range.max = range.min = (int64) date * USECS_PER_DAY;
+		return range;
 	}
 	if (TIMESTAMP_NOT_FINITE(DatumGetTimestamp(value)))
-		return SQ_NO_EVENT_TIME;
-	return DatumGetTimestamp(value);
+		return infinite_time(TIMESTAMP_IS_NOBEGIN(DatumGetTimestamp(value)));
+	range.max = range.min = DatumGetTimestamp(value);
+	return range;
 }
 
 /* Looks at one page; returns true when enough rows have been found. */
@@ -202,7 +216,7 @@ survey_page(Relation rel, Buffer buffer, uint64 next_xid,
 		ItemId		item = PageGetItemId(page, off);
 		HeapTupleData tuple;
 		uint64		xid;
-		int64		event_time = SQ_NO_EVENT_TIME;
+		SqTimeRange times = sq_no_times();
 
 		if (!ItemIdIsNormal(item))
 			continue;
@@ -219,8 +233,9 @@ survey_page(Relation rel, Buffer buffer, uint64 next_xid,
 			continue;
 
 		if (request->event_time != InvalidAttrNumber)
-			event_time = event_time_of(&tuple, request->event_time,
-									   RelationGetDescr(rel));
+			times = event_time_of(&tuple, request->event_time, RelationGetDescr(rel));
+		if (request->time_counts != NULL && times.max != SQ_NO_EVENT_TIME)
+			sq_time_counts_add(request->time_counts, times.max, 1);
 		if (!listed)
 			add_block(survey, block, request->by_xid);
 		listed = true;
@@ -230,9 +245,9 @@ survey_page(Relation rel, Buffer buffer, uint64 next_xid,
 
 			xids->min_xid = Min(xids->min_xid, xid);
 			xids->max_xid = Max(xids->max_xid, xid);
-			sq_survey_add_xid(survey, xid, 1, event_time);
+			sq_survey_add_xid(survey, xid, 1, times);
 		}
-		survey->max_event_time = Max(survey->max_event_time, event_time);
+		sq_add_times(&survey->times, times);
 		survey->last = tuple.t_self;
 		if (++survey->rows == request->stop_after)
 			return true;

@@ -6,9 +6,37 @@
 #define SQ_SURVEY_H
 
 #include "offset.h"
+#include "time_counts.h"
 
 #include "storage/block.h"
 #include "utils/relcache.h"
+
+/*
+ * Event times as timestamps.  The greatest finite one, and the least one that is
+ * not NULL or infinity.
+ */
+typedef struct SqTimeRange
+{
+	int64		max;			/* SQ_NO_EVENT_TIME: none */
+	int64		min;			/* PG_INT64_MAX: none; PG_INT64_MIN: -infinity */
+} SqTimeRange;
+
+#define SQ_NO_EVENT_TIME PG_INT64_MIN
+
+static inline SqTimeRange
+sq_no_times(void)
+{
+	SqTimeRange none = {SQ_NO_EVENT_TIME, PG_INT64_MAX};
+
+	return none;
+}
+
+static inline void
+sq_add_times(SqTimeRange *range, SqTimeRange other)
+{
+	range->max = Max(range->max, other.max);
+	range->min = Min(range->min, other.min);
+}
 
 /* what to look for, and what to collect */
 typedef struct SqSurveyRequest
@@ -16,7 +44,8 @@ typedef struct SqSurveyRequest
 	SqPosition	start;
 	SqPosition	end;
 	Snapshot	snapshot;
-	AttrNumber	event_time;		/* column whose maximum is wanted, or 0 */
+	AttrNumber	event_time;		/* column whose range is wanted, or 0 */
+	SqTimeCounts *time_counts;	/* also count rows by event time; or NULL */
 	bool		by_xid;			/* also collect rows by transaction */
 	int64		stop_after;		/* stop when this many rows are found; 0:
 								 * never */
@@ -30,7 +59,7 @@ typedef struct SqXidRows
 {
 	uint64		xid;
 	int64		rows;
-	int64		max_event_time; /* as timestamp; PG_INT64_MIN: none */
+	SqTimeRange times;
 } SqXidRows;
 
 /* a block with rows of the range, and which transactions they are of */
@@ -43,7 +72,7 @@ typedef struct SqBlockXids
 typedef struct SqSurvey
 {
 	int64		rows;
-	int64		max_event_time; /* as timestamp; PG_INT64_MIN: none */
+	SqTimeRange times;
 	ItemPointerData last;		/* place of the last row found */
 	BlockNumber *blocks;		/* ascending */
 	SqBlockXids *block_xids;	/* alongside, if by_xid */
@@ -56,13 +85,11 @@ typedef struct SqSurvey
 	size_t		xids_sorted;
 } SqSurvey;
 
-#define SQ_NO_EVENT_TIME PG_INT64_MIN
-
 extern void sq_survey_init(SqSurvey *survey);
 extern void sq_survey_relation(Relation rel, const SqSurveyRequest *request,
 							   SqSurvey *survey);
 extern void sq_survey_add_xid(SqSurvey *survey, uint64 xid, int64 rows,
-							  int64 event_time);
+							  SqTimeRange times);
 extern void sq_survey_sort_xids(SqSurvey *survey);
 extern SqXidRows *sq_survey_find_xid(const SqSurvey *survey, uint64 xid);
 

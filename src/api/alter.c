@@ -1,0 +1,141 @@
+/*
+ * alter.c
+ *		SQL function alter_query: another SELECT for a query that goes on.
+ *
+ * The definition is a new view of the same name; whatever depended on the old one
+ * depends on the new one.
+ */
+#include "api/api.h"
+
+#include "api/define.h"
+#include "batch/runner.h"
+#include "catalog/dependency.h"
+#include "catalog/pg_class.h"
+#include "catalog/querydef.h"
+#include "commands/tablecmds.h"
+#include "compiler/compare.h"
+#include "compiler/emit.h"
+#include "compiler/strategy.h"
+#include "compiler/streams.h"
+#include "miscadmin.h"
+#include "sink/sink.h"
+#include "spi.h"
+#include "utils/builtins.h"
+
+PG_FUNCTION_INFO_V1(streamq_alter_query);
+
+static void
+check_sources(const SqQuery *query, Query *select)
+{
+	List	   *among = sq_streams_among(sq_streams_tables(select), query->sources);
+
+	if (list_length(among) != list_length(query->sources))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the changed query does not read all sources of the streaming query"),
+				 errdetail("Its checkpoint belongs to these sources."),
+				 errhint("Create another query.")));
+}
+
+/* names of the objects that go with the definition: state, live view */
+static List *
+dependents(Oid definition)
+{
+	static SqSql sql = {
+		"SELECT objid FROM pg_catalog.pg_depend WHERE refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass"
+		" AND refobjid = $1 AND classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND deptype = 'a'",
+		1, {OIDOID}, NULL
+	};
+	Datum		value = ObjectIdGetDatum(definition);
+	MemoryContext context = CurrentMemoryContext;
+	List	   *result = NIL;
+	uint64		rows;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	rows = sq_engine_query(&sql, &value, NULL);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		bool		isnull;
+		MemoryContext old = MemoryContextSwitchTo(context);
+
+		result = lappend_oid(result, DatumGetObjectId(sq_engine_value(i, 1, &isnull)));
+		MemoryContextSwitchTo(old);
+	}
+	sq_engine_end(&engine);
+	return result;
+}
+
+/* stores the SELECT as the definition, in place of the old one */
+static void
+replace_definition(SqQuery *query, Query *select)
+{
+	Oid			old = query->definition;
+	ObjectAddress address;
+	ListCell   *lc;
+
+	RenameRelationInternal(old, psprintf("streamq_old_%u", old), true, false);
+	CommandCounterIncrement();
+	query->definition = sq_define_store(query->name, select);
+	foreach(lc, dependents(old))
+	{
+		(void) changeDependencyFor(RelationRelationId, lfirst_oid(lc), RelationRelationId,
+								   old, query->definition);
+	}
+	sq_define_depend(query);
+	sq_query_set_definition(query);
+	CommandCounterIncrement();
+	ObjectAddressSet(address, RelationRelationId, old);
+	performDeletion(&address, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+	CommandCounterIncrement();
+}
+
+/* what the query's owner does, under the query's settings */
+static void
+alter(SqQuery *query, const char *text)
+{
+	SqCompiled *before = sq_compile(query);
+	SqQuery		changed = *query;
+	Query	   *select = sq_define_analyse(text);
+	SqCompiled *after;
+
+	check_sources(query, select);
+	changed.state_keys = changed.state_calls = NIL;
+	after = sq_compile_select(&changed, copyObject(select));
+	sq_compare(before, after, &changed);
+	if (strcmp(query->output_mode, "update") == 0 && after->aggregation != NULL &&
+		!sq_compiled_replaces(after))
+		sq_sink_check_key(query->sink, sq_emit_key_columns(after));
+	replace_definition(&changed, select);
+	sq_sink_check_columns(query->sink, changed.definition);
+	sq_define_try(&changed);
+}
+
+/*
+ * streamq.alter_query(name text, query text)
+ *
+ * Refused while the query is started or run, and if the changed query could not
+ * go on from the query's state.
+ */
+Datum
+streamq_alter_query(PG_FUNCTION_ARGS)
+{
+	SqQuery    *query = sq_query_load_owned(sq_api_name_argument(fcinfo));
+	SqIdentity	identity;
+	SqQueryLock lock;
+	int			nest_level;
+
+	if (PG_ARGISNULL(1))
+		sq_api_null_argument("query");
+	if (query->active || !sq_query_lock(query->query_id, false, false, &lock))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot alter streaming query \"%s\" while it is running", query->name),
+				 errhint("Use streamq.stop() first.")));
+	sq_runner_become_owner(query, &identity);
+	nest_level = sq_settings_push(query->settings);
+	alter(query, text_to_cstring(PG_GETARG_TEXT_PP(1)));
+	sq_settings_pop(nest_level);
+	sq_runner_become_self(&identity);
+	PG_RETURN_VOID();
+}

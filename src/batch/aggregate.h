@@ -1,0 +1,17 @@
+/*
+ * aggregate.h
+ *		A batch of a query that aggregates.
+ */
+#ifndef SQ_AGGREGATE_H
+#define SQ_AGGREGATE_H
+
+#include "batch/backlog.h"
+#include "catalog/checkpoint.h"
+#include "compiler/compile.h"
+
+extern bool sq_aggregate_is_due(const SqCompiled *compiled, const SqCheckpoint *last);
+extern void sq_aggregate_execute(const SqCompiled *compiled, const SqBacklog *backlog,
+								 const SqCut *cut, bool due, const SqCheckpoint *last,
+								 SqCommitRecord *commit);
+
+#endif							/* SQ_AGGREGATE_H */

@@ -1,0 +1,174 @@
+/*
+ * emit_source.c
+ *		The query over rows of the source that have been read before: groups that
+ *		have just become final, and the plain result for comparison.
+ */
+#include "compiler/emit.h"
+
+#include "access/table.h"
+#include "catalog/pg_type.h"
+#include "catalog/sourcedef.h"
+#include "compiler/accept.h"
+#include "compiler/streams.h"
+#include "compiler/tree.h"
+#include "nodes/nodeFuncs.h"
+#include "parser/parse_coerce.h"
+#include "parser/parsetree.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/ruleutils.h"
+
+/* The level at which a query reads its only stream, and where; NULL if it does not. */
+Query *
+sq_emit_find_stream(Query *query, int *rtindex)
+{
+	ListCell   *lc;
+
+	foreach(lc, query->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+		Query	   *found;
+
+		if (sq_streams_is_stream(rte))
+		{
+			*rtindex = foreach_current_index(lc) + 1;
+			return query;
+		}
+		if (rte->rtekind != RTE_SUBQUERY)
+			continue;
+		found = sq_emit_find_stream(rte->subquery, rtindex);
+		if (found != NULL)
+			return found;
+	}
+	return NULL;
+}
+
+/*
+ * A key's bound as a value of the event-time column's type: a key that is a floor
+ * of the time is never beyond it.
+ */
+Expr *
+sq_emit_bound(const SqCompiled *compiled, SqParam param)
+{
+	const SqEventKey *event = &compiled->aggregation->event;
+	Node	   *bound = (Node *) sq_event_time_bound(event, sq_compiled_param(compiled, param));
+
+	bound = coerce_to_target_type(NULL, bound, exprType(bound), event->column_type, -1,
+								  COERCION_EXPLICIT, COERCE_EXPLICIT_CAST, -1);
+	if (bound == NULL)
+		elog(ERROR, "event-time key cannot be cast to type %u", event->column_type);
+	return (Expr *) bound;
+}
+
+/* the columns of a source, by their numbers, as a SELECT list */
+static char *
+all_columns(Oid relid)
+{
+	Relation	rel = table_open(relid, NoLock);
+	TupleDesc	desc = RelationGetDescr(rel);
+	StringInfoData list;
+
+	initStringInfo(&list);
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(desc, i);
+
+		if (column->attisdropped)
+			appendStringInfo(&list, "%sNULL::pg_catalog.int4", i > 0 ? ", " : "");
+		else
+			appendStringInfo(&list, "%ss.%s", i > 0 ? ", " : "",
+							 quote_identifier(NameStr(column->attname)));
+	}
+	table_close(rel, NoLock);
+	return list.data;
+}
+
+/*
+ * The rows that have been read before and may belong to groups that close now, in
+ * place of the stream.  The range is a little wider than the groups, whose own
+ * condition decides.  OFFSET 0 keeps the query's own conditions out, so that
+ * was_read() sees, and counts, each row of the range.
+ */
+static Query *
+rows_of_range(const SqCompiled *compiled, const RangeTblEntry *stream, bool closed_before)
+{
+	const SqSource *source = linitial(compiled->sources);
+	char	   *time = psprintf("s.%s", quote_identifier(get_attname(source->relid, source->event_time, false)));
+	int			nest_level = sq_settings_push_catalog_path();
+	StringInfoData text;
+	Query	   *query;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "SELECT %s FROM %s%s s WHERE %s OPERATOR(pg_catalog.%s) $%d",
+					 all_columns(source->relid), stream->inh ? "" : "ONLY ",
+					 sq_tree_relation(source->relid), time,
+					 compiled->aggregation->event.injective ? "<=" : "<",
+					 sq_compiled_param(compiled, SQ_PARAM_WATERMARK));
+	if (closed_before)
+		appendStringInfo(&text, " AND %s OPERATOR(pg_catalog.>=) %s", time,
+						 deparse_expression((Node *) sq_emit_bound(compiled, SQ_PARAM_CLOSED),
+											NIL, false, false));
+	appendStringInfo(&text, " AND streamq.was_read($%d, s.tableoid, s.ctid, s.xmin, %s) OFFSET 0",
+					 sq_compiled_param(compiled, SQ_PARAM_READ), time);
+	sq_settings_pop(nest_level);
+
+	query = sq_tree_analyse(text.data, sq_compiled_param_types(compiled));
+	sq_tree_give_rights(query, stream);
+	return query;
+}
+
+/* Makes a level read a query, with all columns of the stream, instead of the stream. */
+void
+sq_emit_replace_stream(Query *reader, int rtindex, Query *replacement)
+{
+	RangeTblEntry *rte = rt_fetch(rtindex, reader->rtable);
+
+	rte->subquery = replacement;
+	rte->rtekind = RTE_SUBQUERY;
+	rte->tablesample = NULL;
+	rte->relid = InvalidOid;
+	rte->relkind = 0;
+	rte->rellockmode = 0;
+	rte->inh = false;
+	rte->requiredPerms = 0;
+	rte->checkAsUser = InvalidOid;
+	rte->selectedCols = NULL;
+}
+
+/*
+ * The query over the groups that are final under the watermark and were not
+ * under the one before (SQ_PARAM_CLOSED; closed_before says that there was one),
+ * from rows that earlier batches have read.
+ */
+Query *
+sq_emit_closing(const SqCompiled *compiled, bool closed_before)
+{
+	Query	   *copy = copyObject(compiled->select);
+	Query	   *level = sq_accept(copy, compiled->query->output_mode);
+	int			rtindex;
+	Query	   *reader = sq_emit_find_stream(level, &rtindex);
+
+	Assert(reader != NULL);
+	sq_emit_replace_stream(reader, rtindex,
+						   rows_of_range(compiled, rt_fetch(rtindex, reader->rtable), closed_before));
+	sq_delta_restrict(compiled, level, SQ_PARAM_WATERMARK, true);
+	if (closed_before)
+		sq_delta_restrict(compiled, level, SQ_PARAM_CLOSED, false);
+	return copy;
+}
+
+/*
+ * The query over all rows that its streams are made to give, restricted to
+ * groups that were final under a time, or to those that were not; or to neither.
+ */
+Query *
+sq_emit_plain(const SqCompiled *compiled, SqGroupsShown which)
+{
+	Query	   *copy = copyObject(compiled->select);
+
+	if (which != SQ_GROUPS_ALL)
+		sq_delta_restrict(compiled, sq_accept(copy, compiled->query->output_mode),
+						  SQ_PARAM_CLOSED, which == SQ_GROUPS_FINAL);
+	return copy;
+}

@@ -1,0 +1,217 @@
+/*
+ * shape.c
+ *		Bringing a query into the shape that the compiler works on.
+ *
+ * The same result can be written in many ways.  Here SELECT DISTINCT becomes
+ * GROUP BY, WITH queries that are used once become subqueries, and a level that
+ * only filters and computes over an aggregation is merged into that: its WHERE
+ * is a HAVING of the groups.  What is left is either an aggregation itself or
+ * has one somewhere below.
+ *
+ * The query is changed in place; its result stays what it is.  Nothing is
+ * merged through a view with the property security_barrier, whose conditions
+ * have to be evaluated first.
+ */
+#include "compiler/shape.h"
+
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/tlist.h"
+#include "parser/parsetree.h"
+#include "rewrite/rewriteManip.h"
+
+/* True for a query level that makes groups of rows. */
+bool
+sq_shape_aggregates(const Query *query)
+{
+	return query->hasAggs || query->groupClause != NIL || query->groupingSets != NIL ||
+		query->havingQual != NULL ||
+		(query->distinctClause != NIL && !query->hasDistinctOn);
+}
+
+/* SELECT DISTINCT a, b is SELECT a, b GROUP BY a, b */
+static void
+distinct_to_group(Query *query)
+{
+	if (query->distinctClause == NIL || query->hasDistinctOn ||
+		query->hasAggs || query->groupClause != NIL || query->groupingSets != NIL ||
+		query->havingQual != NULL || query->hasWindowFuncs || query->hasTargetSRFs)
+		return;
+	query->groupClause = query->distinctClause;
+	query->distinctClause = NIL;
+}
+
+/* WITH queries that are used once, at their own level, become subqueries */
+static void
+inline_ctes(Query *query)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, query->cteList)
+	{
+		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
+
+		if (cte->cterefcount != 1 || cte->cterecursive ||
+			cte->ctematerialized == CTEMaterializeAlways || !IsA(cte->ctequery, Query) ||
+			((Query *) cte->ctequery)->commandType != CMD_SELECT ||
+			contain_volatile_functions(cte->ctequery))
+			continue;
+		foreach(lc2, query->rtable)
+		{
+			RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc2);
+
+			if (rte->rtekind != RTE_CTE || rte->ctelevelsup != 0 ||
+				strcmp(rte->ctename, cte->ctename) != 0)
+				continue;
+			rte->rtekind = RTE_SUBQUERY;
+			rte->subquery = (Query *) cte->ctequery;
+			rte->security_barrier = false;
+			rte->ctename = NULL;
+			rte->self_reference = false;
+			rte->coltypes = rte->coltypmods = rte->colcollations = NIL;
+			query->cteList = foreach_delete_current(query->cteList, lc);
+			break;
+		}
+	}
+}
+
+/* the only entry of the FROM clause, if that is a subquery; 0 if not */
+static int
+only_subquery(Query *query)
+{
+	Node	   *from;
+	RangeTblEntry *rte;
+
+	if (list_length(query->jointree->fromlist) != 1)
+		return 0;
+	from = linitial(query->jointree->fromlist);
+	if (!IsA(from, RangeTblRef))
+		return 0;
+	rte = rt_fetch(((RangeTblRef *) from)->rtindex, query->rtable);
+	if (rte->rtekind != RTE_SUBQUERY || rte->security_barrier || rte->lateral)
+		return 0;
+	return ((RangeTblRef *) from)->rtindex;
+}
+
+/* true if a level does nothing but filter and compute */
+static bool
+is_simple(const Query *query)
+{
+	return query->commandType == CMD_SELECT && query->setOperations == NULL &&
+		!sq_shape_aggregates(query) && query->distinctClause == NIL &&
+		!query->hasWindowFuncs && !query->hasTargetSRFs && !query->hasSubLinks &&
+		query->sortClause == NIL && query->limitCount == NULL &&
+		query->limitOffset == NULL && query->rowMarks == NIL && query->cteList == NIL;
+}
+
+/* true if an aggregation can take over the level above */
+static bool
+can_take_over(const Query *sub, const Query *query)
+{
+	return sub->setOperations == NULL && sq_shape_aggregates(sub) &&
+		sub->groupingSets == NIL && sub->distinctClause == NIL &&
+		!sub->hasWindowFuncs && !sub->hasTargetSRFs && sub->sortClause == NIL &&
+		sub->limitCount == NULL && sub->limitOffset == NULL &&
+		sub->rowMarks == NIL &&
+		!contain_volatile_functions((Node *) sub->targetList) &&
+		!contain_volatile_functions((Node *) query->targetList) &&
+		!contain_volatile_functions(query->jointree->quals);
+}
+
+/* the aggregation's own grouping expressions, as far as the level above hides them */
+static List *
+hidden_keys(const Query *sub, int next_resno)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, sub->groupClause)
+	{
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
+		TargetEntry *tle = flatCopyTargetEntry(get_sortgroupclause_tle(clause, sub->targetList));
+
+		tle->resno = next_resno++;
+		tle->resname = NULL;
+		tle->resjunk = true;
+		result = lappend(result, tle);
+	}
+	return result;
+}
+
+/* rights on a view are checked on an entry of the range table that nothing refers to */
+static void
+keep_rights(const Query *query, Query *sub)
+{
+	ListCell   *lc;
+
+	foreach(lc, query->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (rte->rtekind == RTE_RELATION && rte->requiredPerms != 0)
+			sub->rtable = lappend(sub->rtable, rte);
+	}
+}
+
+/*
+ * Merges a level that only filters and computes into the aggregation that it
+ * reads.  The level's query node becomes the aggregation.
+ */
+static bool
+merge_into_aggregation(Query *query)
+{
+	int			rtindex = only_subquery(query);
+	RangeTblEntry *rte;
+	Query	   *sub;
+	List	   *targets;
+	Node	   *quals;
+	bool		has_sublinks;
+
+	if (rtindex == 0 || !is_simple(query))
+		return false;
+	rte = rt_fetch(rtindex, query->rtable);
+	sub = rte->subquery;
+	if (!can_take_over(sub, query))
+		return false;
+
+	has_sublinks = sub->hasSubLinks;
+	targets = (List *) ReplaceVarsFromTargetList((Node *) query->targetList, rtindex, 0, rte,
+												 sub->targetList, REPLACEVARS_REPORT_ERROR, 0,
+												 &has_sublinks);
+	quals = ReplaceVarsFromTargetList(query->jointree->quals, rtindex, 0, rte,
+									  sub->targetList, REPLACEVARS_REPORT_ERROR, 0,
+									  &has_sublinks);
+	sub = copyObject(sub);
+	sub->targetList = list_concat(targets, hidden_keys(sub, list_length(targets) + 1));
+	sub->havingQual = make_and_qual(sub->havingQual, quals);
+	sub->hasSubLinks = has_sublinks;
+	sub->hasRowSecurity |= query->hasRowSecurity;
+	keep_rights(query, sub);
+	*query = *sub;
+	return true;
+}
+
+/*
+ * Brings a query, and the levels between it and its aggregation, into shape.
+ */
+void
+sq_shape_normalise(Query *query)
+{
+	ListCell   *lc;
+
+	check_stack_depth();
+	inline_ctes(query);
+	distinct_to_group(query);
+	foreach(lc, query->rtable)
+	{
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		if (rte->rtekind == RTE_SUBQUERY)
+			sq_shape_normalise(rte->subquery);
+	}
+	(void) merge_into_aggregation(query);
+}

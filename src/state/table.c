@@ -1,0 +1,323 @@
+/*
+ * table.c
+ *		The tables that hold a query's state: making, finding, dropping them.
+ *
+ * They lie in schema streamq_state and are called after the query's id.  They
+ * belong to the query's owner, like its sink: whatever runs on them, functions
+ * of user-defined types and the statistics of autovacuum included, then has his
+ * rights and no others (invariant S-1).  They go with the query's definition, on
+ * which they depend.
+ *
+ * q<id>: a row each group: keys k<n>, transition states s<n>.  Updated in place
+ * in each batch, so it has one index only, on the keys, and some room in each
+ * page for HOT updates.
+ * q<id>_rows: inputs of aggregates that cannot be kept otherwise, found by a hash
+ * of the keys, which serves NULLs too.
+ * q<id>_set<n>: the different inputs of an agg(DISTINCT x).
+ */
+#include "state/state.h"
+
+#include "access/htup_details.h"
+#include "catalog/dependency.h"
+#include "catalog/namespace.h"
+#include "catalog/pg_class.h"
+#include "compiler/tree.h"
+#include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "spi.h"
+#include "utils/acl.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/syscache.h"
+
+#define FILLFACTOR 85
+
+/* The name of a table, without schema; call is the number of the set's call. */
+char *
+sq_state_name(int32 query_id, SqStateTable table, int call)
+{
+	switch (table)
+	{
+		case SQ_STATE_ROWS:
+			return psprintf("q%d_rows", query_id);
+		case SQ_STATE_SET:
+			return psprintf("q%d_set%d", query_id, call);
+		default:
+			return psprintf("q%d", query_id);
+	}
+}
+
+/* The table, or InvalidOid. */
+Oid
+sq_state_relation(int32 query_id, SqStateTable table, int call)
+{
+	return get_relname_relid(sq_state_name(query_id, table, call),
+							 get_namespace_oid(SQ_STATE_SCHEMA, false));
+}
+
+/* All tables of a query, as a list of oids. */
+List *
+sq_state_relations(int32 query_id)
+{
+	static SqSql sql = {
+		"SELECT c.oid FROM pg_catalog.pg_class c"
+		" WHERE c.relnamespace = 'streamq_state'::pg_catalog.regnamespace AND c.relkind = 'r'"
+		" AND c.relname ~ ('^q' || $1 || '(_rows|_set[0-9]+)?$') ORDER BY c.relname",
+		1, {INT4OID}, NULL
+	};
+	MemoryContext context = CurrentMemoryContext;
+	Datum		value = Int32GetDatum(query_id);
+	List	   *result = NIL;
+	uint64		rows;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	rows = sq_engine_query(&sql, &value, NULL);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		bool		isnull;
+		MemoryContext old = MemoryContextSwitchTo(context);
+
+		result = lappend_oid(result, DatumGetObjectId(sq_engine_value(i, 1, &isnull)));
+		MemoryContextSwitchTo(old);
+	}
+	sq_engine_end(&engine);
+	return result;
+}
+
+/* ----------------------------------------------------------------- columns */
+
+static void
+add_column(StringInfo columns, const char *name, Oid type, int32 typmod, Oid collation)
+{
+	appendStringInfo(columns, "%s%s %s", columns->len > 0 ? ", " : "", name,
+					 sq_tree_type(type, typmod, collation));
+}
+
+static void
+add_keys(StringInfo columns, const SqAggregation *aggregation)
+{
+	ListCell   *lc;
+
+	foreach(lc, aggregation->keys)
+	{
+		SqKey	   *key = lfirst(lc);
+
+		add_column(columns, psprintf("k%d", key->number), key->type, key->typmod, key->collation);
+	}
+	if (!sq_aggregation_is_grouped(aggregation))
+		appendStringInfo(columns, "%sk0 pg_catalog.int2", columns->len > 0 ? ", " : "");
+}
+
+/* the keys as a list of names, the event time first */
+static char *
+key_list(const SqAggregation *aggregation)
+{
+	StringInfoData list;
+	ListCell   *lc;
+
+	if (!sq_aggregation_is_grouped(aggregation))
+		return "k0";
+	initStringInfo(&list);
+	if (aggregation->time_key != NULL)
+		appendStringInfo(&list, "k%d", aggregation->time_key->number);
+	foreach(lc, aggregation->keys)
+	{
+		SqKey	   *key = lfirst(lc);
+
+		if (key != aggregation->time_key && key->clause != NULL)
+			appendStringInfo(&list, "%sk%d", list.len > 0 ? ", " : "", key->number);
+	}
+	return list.data;
+}
+
+/* inputs of a call: a<call>_<n>, and f<call> for its FILTER */
+static void
+add_inputs(StringInfo columns, const SqCall *call)
+{
+	ListCell   *lc;
+
+	foreach(lc, call->aggref->args)
+	{
+		Node	   *expr = (Node *) lfirst_node(TargetEntry, lc)->expr;
+
+		add_column(columns, psprintf("a%d_%d", call->number, foreach_current_index(lc) + 1),
+				   exprType(expr), exprTypmod(expr), exprCollation(expr));
+	}
+	if (call->aggref->aggfilter != NULL && call->kind == SQ_CALL_ROWS)
+		appendStringInfo(columns, ", f%d pg_catalog.bool", call->number);
+}
+
+/* --------------------------------------------------------------- statements */
+
+static char *
+qualified(const char *name)
+{
+	return quote_qualified_identifier(SQ_STATE_SCHEMA, name);
+}
+
+/* as the extension's owner: nobody else may create tables in the schema */
+static void
+create_table(const SqQuery *query, const char *name, const char *columns, const char *indexes)
+{
+	SqEngine	engine;
+	ObjectAddress table;
+	ObjectAddress definition;
+
+	sq_engine_begin(&engine);
+	sq_engine_command(psprintf("CREATE TABLE %s (%s) WITH (fillfactor = %d)",
+							   qualified(name), columns, FILLFACTOR));
+	sq_engine_command(indexes);
+	sq_engine_command(psprintf("ALTER TABLE %s OWNER TO %s", qualified(name),
+							   quote_identifier(GetUserNameFromId(query->owner, false))));
+	sq_engine_end(&engine);
+
+	ObjectAddressSet(table, RelationRelationId,
+					 get_relname_relid(name, get_namespace_oid(SQ_STATE_SCHEMA, false)));
+	ObjectAddressSet(definition, RelationRelationId, query->definition);
+	recordDependencyOn(&table, &definition, DEPENDENCY_AUTO);
+	CommandCounterIncrement();
+}
+
+static void
+create_groups(const SqQuery *query, const SqAggregation *aggregation)
+{
+	char	   *name = sq_state_name(query->query_id, SQ_STATE_GROUPS, 0);
+	StringInfoData columns;
+	bool		any = false;
+	ListCell   *lc;
+
+	initStringInfo(&columns);
+	add_keys(&columns, aggregation);
+	foreach(lc, aggregation->calls)
+	{
+		SqCall	   *call = lfirst(lc);
+
+		if (!OidIsValid(call->state_type))
+			continue;
+		any |= call->kind == SQ_CALL_COMBINE;
+		add_column(&columns, psprintf("s%d", call->number), call->state_type, -1,
+				   call->state_collation);
+	}
+	if (!any)
+		appendStringInfoString(&columns, ", n pg_catalog.int8");
+	create_table(query, name, columns.data,
+				 psprintf("CREATE UNIQUE INDEX %s ON %s (%s) NULLS NOT DISTINCT",
+						  quote_identifier(psprintf("%s_key", name)), qualified(name),
+						  key_list(aggregation)));
+}
+
+static void
+create_rows(const SqQuery *query, const SqAggregation *aggregation)
+{
+	char	   *name = sq_state_name(query->query_id, SQ_STATE_ROWS, 0);
+	StringInfoData columns;
+	StringInfoData indexes;
+	ListCell   *lc;
+
+	initStringInfo(&columns);
+	initStringInfo(&indexes);
+	appendStringInfoString(&columns, "h pg_catalog.int8");
+	add_keys(&columns, aggregation);
+	foreach(lc, aggregation->calls)
+	{
+		if (((SqCall *) lfirst(lc))->kind == SQ_CALL_ROWS)
+			add_inputs(&columns, lfirst(lc));
+	}
+	appendStringInfoString(&columns, ", place pg_catalog.int8 GENERATED ALWAYS AS IDENTITY");
+	appendStringInfo(&indexes, "CREATE INDEX %s ON %s (h)",
+					 quote_identifier(psprintf("%s_h", name)), qualified(name));
+	if (aggregation->time_key != NULL)
+		appendStringInfo(&indexes, "; CREATE INDEX %s ON %s (k%d)",
+						 quote_identifier(psprintf("%s_time", name)), qualified(name),
+						 aggregation->time_key->number);
+	create_table(query, name, columns.data, indexes.data);
+}
+
+static void
+create_set(const SqQuery *query, const SqAggregation *aggregation, const SqCall *call)
+{
+	char	   *name = sq_state_name(query->query_id, SQ_STATE_SET, call->number);
+	StringInfoData columns;
+	StringInfoData inputs;
+
+	initStringInfo(&columns);
+	add_keys(&columns, aggregation);
+	add_inputs(&columns, call);
+	initStringInfo(&inputs);
+	for (int i = 1; i <= list_length(call->aggref->args); i++)
+		appendStringInfo(&inputs, ", a%d_%d", call->number, i);
+	create_table(query, name, columns.data,
+				 psprintf("CREATE UNIQUE INDEX %s ON %s (%s%s) NULLS NOT DISTINCT",
+						  quote_identifier(psprintf("%s_key", name)), qualified(name),
+						  key_list(aggregation), inputs.data));
+}
+
+/* Makes the tables of a new query, which has an id and a definition. */
+void
+sq_state_create(const SqQuery *query, const SqAggregation *aggregation)
+{
+	ListCell   *lc;
+
+	create_groups(query, aggregation);
+	if (sq_aggregation_has(aggregation, SQ_CALL_ROWS))
+		create_rows(query, aggregation);
+	foreach(lc, aggregation->calls)
+	{
+		if (((SqCall *) lfirst(lc))->kind == SQ_CALL_DISTINCT)
+			create_set(query, aggregation, lfirst(lc));
+	}
+}
+
+/* Drops the tables of a query. */
+void
+sq_state_drop(int32 query_id)
+{
+	ListCell   *lc;
+
+	foreach(lc, sq_state_relations(query_id))
+	{
+		ObjectAddress table;
+
+		ObjectAddressSet(table, RelationRelationId, lfirst_oid(lc));
+		performDeletion(&table, DROP_CASCADE, PERFORM_DELETION_INTERNAL);
+	}
+}
+
+/* Empties the tables of a query, as its owner, who may have put triggers on them. */
+void
+sq_state_clear(int32 query_id, Oid owner)
+{
+	Oid			user_id;
+	int			sec_context;
+	ListCell   *lc;
+
+	GetUserIdAndSecContext(&user_id, &sec_context);
+	foreach(lc, sq_state_relations(query_id))
+	{
+		SetUserIdAndSecContext(owner, sec_context | SECURITY_LOCAL_USERID_CHANGE |
+							   SECURITY_RESTRICTED_OPERATION);
+		sq_execute_as_user(psprintf("TRUNCATE %s", qualified(get_rel_name(lfirst_oid(lc)))));
+		SetUserIdAndSecContext(user_id, sec_context);
+	}
+}
+
+/* Gives the tables to the owner of the query, who may have changed. */
+void
+sq_state_set_owner(int32 query_id, Oid owner)
+{
+	Oid			relid = sq_state_relation(query_id, SQ_STATE_GROUPS, 0);
+	ListCell   *lc;
+	SqEngine	engine;
+
+	if (!OidIsValid(relid) || pg_class_ownercheck(relid, owner))
+		return;
+	foreach(lc, sq_state_relations(query_id))
+	{
+		sq_engine_begin(&engine);
+		sq_engine_command(psprintf("ALTER TABLE %s OWNER TO %s",
+								   qualified(get_rel_name(lfirst_oid(lc))),
+								   quote_identifier(GetUserNameFromId(owner, false))));
+		sq_engine_end(&engine);
+	}
+}
