@@ -5,14 +5,17 @@
  */
 #include "compiler/emit.h"
 
+#include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/pg_type.h"
 #include "catalog/sourcedef.h"
 #include "compiler/accept.h"
 #include "compiler/streams.h"
 #include "compiler/tree.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parse_coerce.h"
+#include "parser/parse_func.h"
 #include "parser/parsetree.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -84,6 +87,30 @@ all_columns(Oid relid)
 	return list.data;
 }
 
+/* streamq.was_read(parameter, tableoid, ctid, xmin, event time) of the entry 1 */
+static Expr *
+was_read(const SqCompiled *compiled)
+{
+	const SqSource *source = linitial(compiled->sources);
+	Oid			types[5] = {INTERNALOID, OIDOID, TIDOID, XIDOID, ANYOID};
+	Param	   *param = makeNode(Param);
+
+	param->paramkind = PARAM_EXTERN;
+	param->paramid = sq_compiled_param(compiled, SQ_PARAM_READ);
+	param->paramtype = INTERNALOID;
+	param->paramtypmod = -1;
+	param->location = -1;
+	return (Expr *) makeFuncExpr(LookupFuncName(list_make2(makeString(SQ_SCHEMA), makeString("was_read")),
+												5, types, false), BOOLOID,
+								 list_make5(param,
+											makeVar(1, TableOidAttributeNumber, OIDOID, -1, InvalidOid, 0),
+											makeVar(1, SelfItemPointerAttributeNumber, TIDOID, -1, InvalidOid, 0),
+											makeVar(1, MinTransactionIdAttributeNumber, XIDOID, -1, InvalidOid, 0),
+											makeVar(1, source->event_time, compiled->aggregation->event.column_type,
+													-1, InvalidOid, 0)),
+								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CALL);
+}
+
 /*
  * The rows that have been read before and may belong to groups that close now, in
  * place of the stream.  The range is a little wider than the groups, whose own
@@ -109,11 +136,11 @@ rows_of_range(const SqCompiled *compiled, const RangeTblEntry *stream, bool clos
 		appendStringInfo(&text, " AND %s OPERATOR(pg_catalog.>=) %s", time,
 						 deparse_expression((Node *) sq_emit_bound(compiled, SQ_PARAM_CLOSED),
 											NIL, false, false));
-	appendStringInfo(&text, " AND streamq.was_read($%d, s.tableoid, s.ctid, s.xmin, %s) OFFSET 0",
-					 sq_compiled_param(compiled, SQ_PARAM_READ), time);
+	appendStringInfoString(&text, " OFFSET 0");
 	sq_settings_pop(nest_level);
 
 	query = sq_tree_analyse(text.data, sq_compiled_param_types(compiled));
+	sq_tree_add_qual(query, (Node *) was_read(compiled));
 	sq_tree_give_rights(query, stream);
 	return query;
 }

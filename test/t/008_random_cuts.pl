@@ -5,6 +5,10 @@
 #		deleted before they are read, transactions that stay open for several runs
 #		and go on with savepoints.
 #
+#		A second part is about the order of xids: sessions that take turns at single
+#		steps, so that a savepoint of one is younger than the transactions of others,
+#		at a moment when nothing younger has ended, and the runs come in between.
+#
 # In the end the sink holds every row that was there to be read, once; no batch
 # was larger than the limit; and the figures add up.
 use strict;
@@ -18,6 +22,7 @@ use StreamqTest;
 use Test::More;
 
 my $rounds = 25;
+my $rounds_of_turns = 40;
 my $seed = $ENV{STREAMQ_SEED} // int(rand(2**31));
 my $node = new_server('cuts', 'autovacuum = off');
 
@@ -132,5 +137,110 @@ foreach my $round (1 .. $rounds)
 	  or diag(sql($node, 'SELECT batch_id, input_rows, output_rows, total_output_rows FROM streamq.commits ORDER BY 1'));
 	sql($node, q{SELECT streamq.drop_query('q', true); DROP TABLE s});
 }
+
+# ---------------------------------------------------------- taking turns
+
+my @limits = (1, 2, 3, 7);
+my @writers = qw(a b c d);
+my %session = map { $_ => { psql => $node->background_psql('postgres', on_error_stop => 0) } }
+  @writers, 'alone', 'runner';
+my $next_id = 0;
+my @history;
+
+$_->{psql}->set_query_timer_restart foreach values %session;
+
+# Has a session do something; returns false and tells how it came to it if that
+# fails.
+sub turn
+{
+	my ($name, $statements) = @_;
+	my (undef, $failed) = $session{$name}{psql}->query($statements);
+
+	push @history, "$name: $statements";
+	return 1 unless $failed;
+	diag(join "\n", @history, $session{$name}{psql}{stderr});
+	return 0;
+}
+
+# One step of a transaction; where it gets an xid, the row that it inserts has it.
+sub step_of
+{
+	my ($session) = @_;
+	my $id = $next_id++;
+	my $insert = "INSERT INTO t VALUES ($id, " . int(rand(2)) . ')';
+
+	if (!$session->{savepoints})
+	{
+		$session->{savepoints} = [];
+		return "BEGIN; $insert";
+	}
+	my $what = rand();
+	if ($what < 0.5)
+	{
+		push @{ $session->{savepoints} }, "p$id";
+		return "SAVEPOINT p$id; $insert";
+	}
+	if ($what < 0.6 && @{ $session->{savepoints} })
+	{
+		my $savepoint = pop @{ $session->{savepoints} };
+
+		return one_of('ROLLBACK TO', 'RELEASE') . " $savepoint; $insert";
+	}
+	if ($what < 0.63)
+	{
+		# more subtransactions than a snapshot lists
+		return "DO 'BEGIN FOR i IN 1 .. 70 LOOP BEGIN INSERT INTO t VALUES (i * 1000000 + $id, 0); "
+		  . "EXCEPTION WHEN division_by_zero THEN END; END LOOP; END'";
+	}
+	undef $session->{savepoints};
+	return ($what < 0.95 ? '' : 'ROLLBACK; BEGIN; ') . "$insert; COMMIT";
+}
+
+# Steps between runs, and the oracle for each of the limits.
+sub round_of_turns
+{
+	my $run_all = join ' ', map { "CALL streamq.run('t_$_');" } @limits;
+
+	@history = ();
+	foreach (1 .. 4)
+	{
+		foreach (1 .. 2 + int(rand(5)))
+		{
+			my $name = one_of(@writers, @writers, 'alone');
+
+			turn($name, $name eq 'alone'
+				? 'INSERT INTO t VALUES (' . $next_id++ . ', ' . int(rand(2)) . ')'
+				: step_of($session{$name})) or return 'failed';
+		}
+		turn('runner', $run_all) or return 'failed';
+	}
+	foreach my $name (grep { $session{$_}{savepoints} } @writers)
+	{
+		undef $session{$name}{savepoints};
+		turn($name, 'COMMIT') or return 'failed';
+	}
+	turn('runner', $run_all) or return 'failed';
+	foreach my $limit (@limits)
+	{
+		my ($extra, $missing) = compare($node, "t_$limit");
+
+		next unless $extra || $missing;
+		diag(join "\n", @history);
+		return "limit $limit: $extra too many, $missing missing";
+	}
+	return 'exact';
+}
+
+sql($node, join "\n",
+	'CREATE TABLE t (id int, k int) PARTITION BY LIST (k);',
+	'CREATE TABLE t0 PARTITION OF t FOR VALUES IN (0);',
+	'CREATE TABLE t1 PARTITION OF t FOR VALUES IN (1);',
+	q{SELECT streamq.add_source('t');},
+	map { "SELECT streamq.create_query('t_$_', 'SELECT id, k FROM t', max_rows_per_batch => $_);" } @limits);
+foreach my $round (1 .. $rounds_of_turns)
+{
+	is(round_of_turns(), 'exact', "turns, round $round") or last;
+}
+$_->{psql}->quit foreach values %session;
 
 done_testing();
