@@ -108,10 +108,12 @@ keep_rows(Work *work)
 	const SqCompiled *compiled = work->compiled;
 	bool		upserts = strcmp(compiled->query->output_mode, "update") == 0 &&
 	!sq_compiled_replaces(compiled);
+	List	   *inputs = sq_emit_inputs(compiled, work->lateness);
+	bool		empty = work->last->state_rows == 0 && inputs == NIL;
 	int64		numbers[2];
 	ListCell   *lc;
 
-	foreach(lc, sq_emit_inputs(compiled, work->lateness))
+	foreach(lc, inputs)
 	{
 		SqStatement *statement = lfirst(lc);
 
@@ -123,10 +125,10 @@ keep_rows(Work *work)
 	sq_debug_point("before-sink");
 	if (!upserts)
 	{
-		add_groups(work, sq_emit_merge(compiled, work->lateness));
+		add_groups(work, sq_emit_merge(compiled, work->lateness, empty));
 		return;
 	}
-	sq_statement_numbers(sq_emit_upsert(compiled, work->lateness), work->params, numbers, 2);
+	sq_statement_numbers(sq_emit_upsert(compiled, work->lateness, empty), work->params, numbers, 2);
 	work->added += numbers[0];
 	work->commit->output_rows += numbers[1];
 }

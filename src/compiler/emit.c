@@ -56,9 +56,9 @@ sq_emit_all(const SqCompiled *compiled)
 	{
 		result = list_concat(result, sq_emit_inputs(compiled, lateness));
 		if (strcmp(compiled->query->output_mode, "update") == 0 && !sq_compiled_replaces(compiled))
-			result = lappend(result, sq_emit_upsert(compiled, lateness));
+			result = lappend(result, sq_emit_upsert(compiled, lateness, false));
 		else
-			result = lappend(result, sq_emit_merge(compiled, lateness));
+			result = lappend(result, sq_emit_merge(compiled, lateness, false));
 	}
 	if (sq_compiled_replaces(compiled))
 		result = lappend(result, sq_emit_replace(compiled));

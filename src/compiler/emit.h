@@ -24,14 +24,14 @@ extern List *sq_emit_all(const SqCompiled *compiled);
 
 /* emit_state.c: each returns the number of groups added */
 extern List *sq_emit_inputs(const SqCompiled *compiled, SqLateness lateness);
-extern SqStatement *sq_emit_merge(const SqCompiled *compiled, SqLateness lateness);
-extern char *sq_emit_merge_text(const SqCompiled *compiled, Query *states);
+extern SqStatement *sq_emit_merge(const SqCompiled *compiled, SqLateness lateness, bool empty);
+extern char *sq_emit_merge_text(const SqCompiled *compiled, Query *states, bool empty);
 extern SqStatement *sq_emit_due(const SqCompiled *compiled);
 extern List *sq_emit_evict(const SqCompiled *compiled);
 
 /* emit_sink.c */
 extern SqStatement *sq_emit_insert(const SqCompiled *compiled, Query *result);
-extern SqStatement *sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness);
+extern SqStatement *sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness, bool empty);
 extern SqStatement *sq_emit_replace(const SqCompiled *compiled);
 extern List *sq_emit_key_columns(const SqCompiled *compiled);
 

@@ -159,10 +159,12 @@ update_action(const SqCompiled *compiled, List *key_names)
 	foreach(lc, compiled->select->targetList)
 	{
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
-		const char *name = quote_identifier(tle->resname);
+		const char *name;
 
-		if (!tle->resjunk && !is_named(key_names, tle->resname))
-			appendStringInfo(&set, "%s%s = excluded.%s", set.len > 0 ? ", " : "", name, name);
+		if (tle->resjunk || is_named(key_names, tle->resname))
+			continue;
+		name = quote_identifier(tle->resname);
+		appendStringInfo(&set, "%s%s = excluded.%s", set.len > 0 ? ", " : "", name, name);
 	}
 	if (set.len == 0)
 		return "NOTHING";
@@ -186,11 +188,11 @@ name_list(List *names)
 
 /*
  * The statement of update mode: combines the batch's states with the state, and
- * upserts the rows of the groups touched.  Returns the number of groups added and
+ * upserts the rows of the groups touched; empty: the state is.  Returns the number of groups added and
  * of rows written.
  */
 SqStatement *
-sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness)
+sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness, bool empty)
 {
 	Query	   *states = sq_delta_states(compiled, lateness);
 	List	   *key_names = sq_emit_key_columns(compiled);
@@ -203,8 +205,8 @@ sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness)
 	RangeTblEntry *entry;
 
 	initStringInfo(&text);
-	appendStringInfo(&text, "WITH touched AS (%s RETURNING s.*, s.xmax = 0 AS added)",
-					 sq_emit_merge_text(compiled, states));
+	appendStringInfo(&text, "%s RETURNING s.*, s.xmax = 0 AS added)",
+					 sq_emit_merge_text(compiled, states, empty));
 	if (having)
 		appendStringInfo(&text, ", removed AS (DELETE FROM %s t USING %s u WHERE %s RETURNING 1)",
 						 sink, none, same_keys(compiled, key_names, "u"));
@@ -216,7 +218,7 @@ sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness)
 					 " ON CONFLICT (%s) DO %s RETURNING 1)",
 					 sink, sq_emit_columns(compiled, ""), sq_emit_columns(compiled, "r."), none,
 					 name_list(key_names), update_action(compiled, key_names));
-	appendStringInfo(&text, " SELECT (SELECT pg_catalog.count(*) FROM touched a WHERE a.added),"
+	appendStringInfo(&text, " SELECT (SELECT pg_catalog.count(*) FROM kept a WHERE a.added),"
 					 " (SELECT pg_catalog.count(*) FROM written)%s",
 					 having ? " OPERATOR(pg_catalog.+) (SELECT pg_catalog.count(*) FROM removed)" : "");
 

@@ -282,12 +282,17 @@ sq_emit_inputs(const SqCompiled *compiled, SqLateness lateness)
 /* --------------------------------------------------------- combined states */
 
 /*
- * INSERT INTO the state, combining with what is there, as text, without a
- * RETURNING clause; the batch's partial states, the columns of states, are to
- * replace the subquery d.
+ * Two WITH queries as text: the batch's partial states, which are to replace the
+ * subquery d, and an INSERT of them into the state, combining with what is there,
+ * without its RETURNING clause and closing bracket.  empty: there is nothing yet to
+ * combine with, which makes the INSERT a good deal cheaper.
+ *
+ * The groups are put into the order of their keys, in which neighbours are found
+ * on the same pages, but only once they have been made: the planner, who cannot
+ * know how few they are, would sort all rows instead.
  */
 char *
-sq_emit_merge_text(const SqCompiled *compiled, Query *states)
+sq_emit_merge_text(const SqCompiled *compiled, Query *states, bool empty)
 {
 	const SqAggregation *aggregation = compiled->aggregation;
 	StringInfoData names;
@@ -319,27 +324,28 @@ sq_emit_merge_text(const SqCompiled *compiled, Query *states)
 		appendStringInfoString(&updates, "n = s.n OPERATOR(pg_catalog.+) excluded.n");
 	}
 	add_initial_states(compiled, NULL, SQ_CALL_COMBINE, &names, &values);
-	/* in the order of the keys neighbours are found on the same pages */
-	return psprintf("INSERT INTO %s AS s (%s%s) SELECT %s%s FROM %s d%s%s"
-					" ON CONFLICT (%s) DO UPDATE SET %s",
+	return psprintf("WITH delta AS MATERIALIZED (SELECT d.* FROM %s d), kept AS"
+					" (INSERT INTO %s AS s (%s%s) SELECT %s%s FROM delta d%s%s%s",
+					sq_tree_placeholder(states->targetList),
 					table_name(compiled, SQ_STATE_GROUPS, 0),
 					keys(aggregation, "", false), names.data,
-					key_values(aggregation), values.data, sq_tree_placeholder(states->targetList),
+					key_values(aggregation), values.data,
 					sq_aggregation_is_grouped(aggregation) ? " ORDER BY " : "",
 					sq_aggregation_is_grouped(aggregation) ? keys(aggregation, "d.", true) : "",
-					keys(aggregation, "", true), updates.data);
+					empty ? "" : psprintf(" ON CONFLICT (%s) DO UPDATE SET %s",
+										  keys(aggregation, "", true), updates.data));
 }
 
 /* The statement that combines the batch's partial states with the state. */
 SqStatement *
-sq_emit_merge(const SqCompiled *compiled, SqLateness lateness)
+sq_emit_merge(const SqCompiled *compiled, SqLateness lateness, bool empty)
 {
 	Query	   *states = sq_delta_states(compiled, lateness);
 	StringInfoData text;
 	SqStatement *statement;
 
 	initStringInfo(&text);
-	appendStringInfo(&text, "WITH kept AS (%s", sq_emit_merge_text(compiled, states));
+	appendStringInfoString(&text, sq_emit_merge_text(compiled, states, empty));
 	append_count(&text);
 	statement = sq_emit_statement(compiled, text.data);
 	sq_tree_replace(statement->query, "d", states);

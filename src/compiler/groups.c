@@ -353,7 +353,7 @@ sq_groups_values(const SqCompiled *compiled)
 	return copy;
 }
 
-/* SELECT NULL AS k<n>, ... NULL AS s<n>: what "touched" returns */
+/* SELECT NULL AS k<n>, ... NULL AS s<n>: what "kept" returns */
 static char *
 state_placeholder(const SqAggregation *aggregation)
 {
@@ -383,7 +383,7 @@ state_placeholder(const SqAggregation *aggregation)
 }
 
 /*
- * The query over the groups that a WITH query "touched" returns, to be used in a
+ * The query over the groups that a WITH query "kept" returns, to be used in a
  * WITH query beside it.  having says whether those that HAVING lets pass, or the
  * others; inserted, that it is the source of an INSERT.
  */
@@ -392,11 +392,11 @@ sq_groups_touched(const SqCompiled *compiled, bool having, bool inserted)
 {
 	Query	   *copy = copyObject(compiled->select);
 	/* as deep below the WITH clause as where it is going to be */
-	const char *text = psprintf("WITH touched AS (%s), written AS (SELECT 1 FROM %s(SELECT g.* FROM (%s) g) r%s)"
+	const char *text = psprintf("WITH kept AS (%s), written AS (SELECT 1 FROM %s(SELECT g.* FROM (%s) g) r%s)"
 								" SELECT 1 FROM written",
 								state_placeholder(compiled->aggregation),
 								inserted ? "(SELECT 1 FROM " : "",
-								groups_text(compiled, "touched", NULL),
+								groups_text(compiled, "kept", NULL),
 								inserted ? ") i" : "");
 
 	if (!having)
