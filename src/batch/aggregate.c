@@ -218,19 +218,21 @@ account_open_rows(Work *work, const SqBacklog *backlog, const SqCut *cut)
 	SqTimeCounts *counts = open_rows_before(work);
 	const SqTimeCounts *closed = work->was_read.counts;
 	TimestampTz bound = PG_INT64_MIN;
+	int64		missing;
 
 	if (work->times.has_watermark)
 		bound = sq_finality_bound(work->compiled, work->times.watermark);
 	for (int i = 0; i < closed->ncounts; i++)
 		sq_time_counts_add(counts, closed->counts[i].start, -closed->counts[i].rows);
-	work->commit->trimmed_rows = Max(sq_time_counts_take_before(counts, bound), 0);
-	if (work->commit->trimmed_rows > 0)
+	missing = sq_time_counts_take_before(counts, bound);
+	if (missing > 0)
 		ereport(WARNING,
 				(errmsg("rows of source \"%s\" were gone before their groups were final",
 						get_rel_name(linitial_oid(work->compiled->query->sources))),
 				 errdetail("%lld rows that streaming query \"%s\" had read were no longer there when it computed their groups.",
-						   (long long) work->commit->trimmed_rows, work->compiled->query->name),
+						   (long long) missing, work->compiled->query->name),
 				 errhint("Delete rows only when the watermark in streamq.status has passed the end of their groups.")));
+	work->commit->trimmed_rows = Max(missing, 0);
 	counts->not_before = bound;
 	if (cut->rows > 0)
 		sq_backlog_count_times(backlog, cut, GetActiveSnapshot(), counts);

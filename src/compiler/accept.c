@@ -36,6 +36,7 @@ typedef struct Accepting
 	const char *output_mode;
 	Query	   *aggregation;	/* the level that aggregates, once found */
 	bool		below;			/* looking at what is below it */
+	bool		is_table;		/* take the aggregation for a table of groups */
 	List	   *cte_answers;	/* CteAnswer: others may refer to a CTE again */
 } Accepting;
 
@@ -210,8 +211,7 @@ query_streams(Query *query, Level *outer)
 	Level		level = {query, outer};
 
 	check_stack_depth();
-	/* in complete mode what is above the aggregation reads a table of groups */
-	if (query == accepting.aggregation && is_complete())
+	if (accepting.is_table && query == accepting.aggregation)
 		return false;
 	return from_streams((Node *) query->jointree, &level) ||
 		from_streams(query->setOperations, &level) ||
@@ -488,10 +488,6 @@ accept_complete(Query *query)
 				 errhint("Use output mode \"append\".")));
 	accept_query(found, NULL);
 	accepting.aggregation = found;
-	accepting.cte_answers = NIL;
-	if (query_streams(query, NULL))
-		refuse("a stream beside the aggregation is not supported",
-			   "All streams of the query have to be read by one GROUP BY query.");
 }
 
 /* An aggregation below other levels must stand for itself. */
@@ -502,6 +498,11 @@ accept_standing(Query *query)
 
 	if (accepting.aggregation == query)
 		return;
+	accepting.cte_answers = NIL;
+	accepting.is_table = true;
+	if (query_streams(query, NULL))
+		refuse("a stream beside the aggregation is not supported",
+			   "All streams of the query have to be read by one GROUP BY query.");
 	for (int levelsup = 1; levelsup <= 8; levelsup++)
 		if (contain_vars_of_level((Node *) accepting.aggregation, levelsup))
 			refuse("a LATERAL aggregation of a stream is not supported",

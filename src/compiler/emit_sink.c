@@ -205,8 +205,9 @@ sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness, bool empty)
 	RangeTblEntry *entry;
 
 	initStringInfo(&text);
-	appendStringInfo(&text, "%s RETURNING s.*, s.xmax = 0 AS added)",
-					 sq_emit_merge_text(compiled, states, empty));
+	appendStringInfo(&text, "%s RETURNING %s, s.xmax = 0 AS added)",
+					 sq_emit_merge_text(compiled, states, empty),
+					 sq_groups_state_columns(compiled->aggregation, "s."));
 	if (having)
 		appendStringInfo(&text, ", removed AS (DELETE FROM %s t USING %s u WHERE %s RETURNING 1)",
 						 sink, none, same_keys(compiled, key_names, "u"));

@@ -8,6 +8,7 @@
  */
 #include "compiler/groups.h"
 
+#include "catalog/pg_type.h"
 #include "compiler/accept.h"
 #include "compiler/tree.h"
 #include "miscadmin.h"
@@ -220,6 +221,9 @@ over_groups_mutator(Node *node, OverGroups *context)
 		return (Node *) column_var(context->query, context->alias, psprintf("v%d", call->number),
 								   (Node *) call->aggref, context->levelsup + context->depth);
 	}
+	/* without grouping sets nothing is left out of a group's key */
+	if (IsA(node, GroupingFunc) && (int) ((GroupingFunc *) node)->agglevelsup == context->depth)
+		return (Node *) makeConst(INT4OID, -1, InvalidOid, sizeof(int32), Int32GetDatum(0), false, true);
 	if (IsA(node, Query))
 	{
 		Query	   *result;
@@ -314,6 +318,29 @@ groups_entry(const SqCompiled *compiled, const char *text)
 
 	patch_values(compiled, entry->subquery);
 	return entry;
+}
+
+/* The columns of the state that a group's row is made of, each after a prefix. */
+char *
+sq_groups_state_columns(const SqAggregation *aggregation, const char *prefix)
+{
+	StringInfoData list;
+	ListCell   *lc;
+
+	initStringInfo(&list);
+	foreach(lc, aggregation->keys)
+	{
+		appendStringInfo(&list, "%s%sk%d", list.len > 0 ? ", " : "", prefix,
+						 ((SqKey *) lfirst(lc))->number);
+	}
+	foreach(lc, aggregation->calls)
+	{
+		SqCall	   *call = lfirst(lc);
+
+		if (OidIsValid(call->state_type))
+			appendStringInfo(&list, "%s%ss%d", list.len > 0 ? ", " : "", prefix, call->number);
+	}
+	return list.data;
 }
 
 /*

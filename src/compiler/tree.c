@@ -12,6 +12,7 @@
 #include "compiler/tree.h"
 
 #include "access/htup_details.h"
+#include "catalog/pg_collation.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
@@ -22,7 +23,6 @@
 #include "parser/parser.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/pg_locale.h"
 #include "utils/regproc.h"
 #include "utils/ruleutils.h"
 #include "utils/syscache.h"
@@ -41,6 +41,23 @@ sq_tree_relation(Oid relid)
 	return quote_qualified_identifier(get_namespace_name(get_rel_namespace(relid)), name);
 }
 
+/* schema-qualified and quoted name of a collation */
+static char *
+collation_name(Oid collation)
+{
+	HeapTuple	tuple = SearchSysCache1(COLLOID, ObjectIdGetDatum(collation));
+	Form_pg_collation form;
+	char	   *name;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for collation %u", collation);
+	form = (Form_pg_collation) GETSTRUCT(tuple);
+	name = quote_qualified_identifier(get_namespace_name(form->collnamespace),
+									  NameStr(form->collname));
+	ReleaseSysCache(tuple);
+	return name;
+}
+
 /* A type as text, its collation, if it has one, included. */
 char *
 sq_tree_type(Oid type, int32 typmod, Oid collation)
@@ -49,7 +66,7 @@ sq_tree_type(Oid type, int32 typmod, Oid collation)
 											FORMAT_TYPE_TYPEMOD_GIVEN | FORMAT_TYPE_FORCE_QUALIFY);
 
 	if (OidIsValid(collation))
-		name = psprintf("%s COLLATE %s", name, generate_collation_name(collation));
+		name = psprintf("%s COLLATE %s", name, collation_name(collation));
 	return name;
 }
 
@@ -60,7 +77,7 @@ sq_tree_null(Oid type, int32 typmod, Oid collation)
 	char	   *name = psprintf("CAST(NULL AS %s)", sq_tree_type(type, typmod, InvalidOid));
 
 	if (OidIsValid(collation))
-		name = psprintf("(%s COLLATE %s)", name, generate_collation_name(collation));
+		name = psprintf("(%s COLLATE %s)", name, collation_name(collation));
 	return name;
 }
 

@@ -9,6 +9,11 @@
 # After a failure before the commit the checkpoint is where it was; after one
 # behind the commit it is one batch further.  After recovery the sink holds every
 # row once, the batches are numbered without a gap, and the figures are true.
+#
+# Then the same with aggregations of each kind, many at once: all are brought to
+# the point, or its error, before the server goes down.  Each has a twin that
+# nothing ever happens to.  After recovery both have the same sink, the same late
+# rows, the same state and the same commit records, batch for batch.
 use strict;
 use warnings FATAL => 'all';
 
@@ -34,6 +39,9 @@ my $node = new_server(
 	'crash_points',
 	'restart_after_crash = off',
 	'streamq.max_retries = -1',
+	'streamq.max_workers = 16',
+	'max_worker_processes = 24',
+	'max_connections = 40',
 	'autovacuum = off');
 need_test_build($node);
 
@@ -222,6 +230,316 @@ foreach my $point (grep { $_ ne 'after-commit' } @points)
 foreach my $kind (map { $kinds{$_} } sort keys %kinds)
 {
 	exact_ok($node, $kind->{query}, "$kind->{query}: exact at the end");
+}
+
+
+# ============================================================== aggregations
+
+# watermark: groups become final, in a batch of their own at the latest.
+my $minute = q{date_bin('1 minute', at, '2024-01-01') AS minute};
+my %aggregations = (
+	upd => { mode => 'update', select => q{
+		SELECT k, count(*) AS rows, avg(n) AS mean FROM events GROUP BY k HAVING count(*) % 7 <> 0} },
+	upd_all => { mode => 'update', select => 'SELECT count(*) AS rows, stddev(n) AS s FROM events' },
+	com => { mode => 'complete', select => q{
+		SELECT k, max(n) AS m, total(n) AS t, percentile_cont(0.5) WITHIN GROUP (ORDER BY n) AS p
+		FROM events GROUP BY k HAVING max(id) % 5 > 0 ORDER BY k} },
+	upd_kept => { mode => 'update', watermark => 1, late => 1, select => qq{
+		SELECT $minute, k, count(DISTINCT n) AS d, sum(n) AS s,
+			string_agg(id::text, ',' ORDER BY id DESC) AS ids FROM events GROUP BY 1, 2} },
+	app_state => { mode => 'append', watermark => 1, strategy => 'state', select => qq{
+		SELECT $minute, name, count(*) AS rows, sum(n) AS s
+		FROM events LEFT JOIN names USING (k) GROUP BY 1, 2} },
+	app_kept => { mode => 'append', watermark => 1, strategy => 'state', late => 1, select => qq{
+		SELECT $minute, count(DISTINCT n) AS d, total(n) AS t, array_agg(id ORDER BY id) AS ids
+		FROM events LEFT JOIN names USING (k) GROUP BY 1} },
+	app_source => { mode => 'append', watermark => 1, strategy => 'source', late => 1, select => qq{
+		SELECT $minute, k, count(*) AS rows, count(DISTINCT n) AS d FROM events GROUP BY 1, 2} });
+my @aggregations;
+
+sql($node, q{
+	CREATE TABLE events (id bigserial, at timestamptz, k int, n numeric);
+	CREATE INDEX ON events USING brin (at);
+	CREATE TABLE names (k int PRIMARY KEY, name text);
+	INSERT INTO names VALUES (0, 'zero'), (1, 'one');
+	SELECT streamq.add_source('events', 'at', '30 seconds');
+	-- goes on with its transition function
+	CREATE FUNCTION add(numeric, numeric) RETURNS numeric LANGUAGE sql IMMUTABLE
+		AS 'SELECT $1 + coalesce($2, 0)';
+	CREATE AGGREGATE total(numeric) (sfunc = add, stype = numeric, initcond = '0');
+	GRANT SELECT ON events, names TO PUBLIC;
+	GRANT CREATE ON SCHEMA public TO PUBLIC;
+
+	-- all that a query has left behind: sinks, state, commit records
+	CREATE FUNCTION left_by(query text) RETURNS TABLE (what text, contents text) LANGUAGE plpgsql AS $$
+	DECLARE
+		q streamq.queries := (SELECT q FROM streamq.queries q WHERE name = query);
+		t text;
+	BEGIN
+		FOR what, t IN SELECT 'sink', q.sink::text
+			UNION ALL SELECT 'late sink', q.late_sink::text WHERE q.late_sink IS NOT NULL
+			UNION ALL SELECT 'state' || regexp_replace(c.relname, '^q\d+', ''), c.oid::regclass::text
+				FROM pg_class c WHERE c.relnamespace = 'streamq_state'::regnamespace
+				AND c.relkind = 'r' AND c.relname ~ ('^q' || q.query_id || '(_|$)')
+		LOOP
+			EXECUTE format('SELECT count(*) || '' rows, '' || md5(string_agg(r, '' '' ORDER BY r))
+				FROM (SELECT (to_jsonb(its_row) - ''place'')::text FROM %s its_row) x (r)', t) INTO contents;
+			RETURN NEXT;
+		END LOOP;
+		FOR what, contents IN SELECT 'batch ' || batch_id,
+			(to_jsonb(c) - '{name,started_at,duration_ms,planning_ms,execution_ms}'::text[])::text
+			FROM streamq.commits c WHERE name = query
+		LOOP
+			RETURN NEXT;
+		END LOOP;
+	END $$;
+
+	-- groups held, and whether something is kept of others
+	CREATE FUNCTION held(query text, OUT groups bigint, OUT orphans bigint) LANGUAGE plpgsql AS $$
+	DECLARE
+		state text := (SELECT format('streamq_state.q%s', query_id) FROM streamq.queries WHERE name = query);
+		keys text := (SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute
+					  WHERE attrelid = to_regclass(state) AND attname ~ '^k\d+$');
+		t text;
+		n bigint;
+	BEGIN
+		groups := 0;
+		orphans := 0;
+		IF keys IS NULL THEN
+			RETURN;
+		END IF;
+		EXECUTE 'SELECT count(*) FROM ' || state INTO groups;
+		FOR t IN SELECT c.oid::regclass FROM pg_class c WHERE relkind = 'r' AND c.oid::regclass::text ~ ('^' || state || '_')
+		LOOP
+			EXECUTE format('SELECT count(*) FROM (SELECT %1$s FROM %2$s EXCEPT SELECT %1$s FROM %3$s) x', keys, t, state) INTO n;
+			orphans := orphans + n;
+		END LOOP;
+	END $$;
+});
+
+# each of an owner of its own, so that each has a worker of its own
+foreach my $name (sort keys %aggregations)
+{
+	foreach my $max (0, $limit)
+	{
+		my %query = (%{ $aggregations{$name} }, name => $max ? "${name}_cut" : $name, limit => $max);
+
+		next if $max && $name =~ /^upd(_all)?$/;
+		sql($node, "CREATE ROLE $query{name}");
+		foreach my $prefix ('', 'twin_')
+		{
+			sql($node, qq{
+				SET ROLE $query{name};
+				SELECT streamq.create_query('$prefix$query{name}', \$query\$ $query{select} \$query\$,
+					output_mode => '$query{mode}', max_rows_per_batch => nullif($max, 0)} .
+				($query{late} ? ", late_sink => 'late_$prefix$query{name}'" : '') . ')');
+		}
+		push @aggregations, \%query;
+	}
+}
+is(sql($node, q{SELECT string_agg(name, ' ' ORDER BY name) FROM streamq.queries
+		WHERE strategy = 'source' AND name !~ '^twin'}),
+	join(' ', sort map { $_->{name} } grep { ($_->{strategy} // '') eq 'source' } @aggregations),
+	'the strategies are those that are to be tested');
+my $names = join ', ', map { "('$_->{name}')" } @aggregations;
+
+# Whether a batch of a query gets to a point: the first one that is to come, or
+# if one has been done, any of the others.
+sub gets_to
+{
+	my ($query, $point, $done) = @_;
+	my $from_source = ($query->{strategy} // '') eq 'source';
+	# without a limit, the second batch only closes groups
+	my $has_rows = !$done || $query->{limit};
+
+	return 0 if !$has_rows && !$query->{watermark};
+	return $has_rows && !$from_source if $point eq 'before-sink';
+	return $query->{watermark} && !$from_source if $point eq 'after-close';
+	return 1;
+}
+
+# CALL run of all queries in one session, which goes on after errors.
+sub run_all
+{
+	my ($prefix, $point, $expected) = @_;
+	my $stderr = '';
+
+	$node->psql('postgres', join("\n", "SET streamq.debug_point = '$point';",
+			map { "CALL streamq.run('$prefix$_->{name}');" } @aggregations),
+		stderr => \$stderr, on_error_stop => 0);
+	my $errors = () = $stderr =~ /ERROR/g;
+	my $at_point = () = $stderr =~ /ERROR:  debug point/g;
+
+	diag($stderr) if $errors != $expected;
+	return $errors == $expected && $at_point == $expected;
+}
+
+# Six windows further on, with rows that are late by then.
+my $minutes = 0;
+sub load_events
+{
+	$minutes += 6;
+	sql($node, join "\n", map { qq{
+		INSERT INTO events (at, k, n)
+		SELECT CASE WHEN i % 11 = 5 THEN NULL
+				ELSE '2024-01-01'::timestamptz + ($minutes + $_->[0]) * interval '1 minute'
+					+ i * interval '3 seconds' - (i % 7 = 3)::int * interval '4 minutes' END,
+			i % 3, i % 5 FROM generate_series(1, $_->[1]) i;}
+	} [ 0, 15 ], [ 1, 15 ], [ 2, 2 * $limit - 5 ], [ 4, 5 ]);
+	return;
+}
+
+# What is committed of all queries.
+sub committed
+{
+	return sql($node, "SELECT q.name, l.* FROM (VALUES $names) q (name), left_by(q.name) l ORDER BY 1, 2");
+}
+
+sub batch_numbers
+{
+	return map { split /\|/ } split /\n/,
+	  sql($node, 'SELECT name, coalesce(batch_id, -1) FROM streamq.status');
+}
+
+# Nothing has happened to any of them.
+sub all_aggregations_well
+{
+	my ($name) = @_;
+	my $differences = sql($node, qq{
+		SELECT q.name, d.* FROM (VALUES $names) q (name),
+			LATERAL (SELECT what, a.contents, b.contents
+				FROM left_by(q.name) a FULL JOIN left_by('twin_' || q.name) b USING (what)
+				WHERE a.contents IS DISTINCT FROM b.contents) d ORDER BY 1, 2});
+	my $state = sql($node, qq{
+		SELECT s.name, s.state_rows, h.* FROM streamq.status s, held(s.name) h
+		WHERE (s.state_rows, 0) IS DISTINCT FROM (h.groups, h.orphans)});
+	my $verified = sql($node, qq{
+		SELECT q.name, v.* FROM (VALUES $names) q (name), streamq.verify(q.name) v
+		WHERE NOT explained_by_late_rows});
+
+	is($differences, '', "$name: as if nothing had happened");
+	is($state, '', "$name: no group too many in the state, nothing left of others");
+	is($verified, '', "$name: verify() finds nothing");
+	return;
+}
+
+# The queries that are expected at a point are there and wait.
+sub wait_until_parked
+{
+	my ($parked, $name) = @_;
+
+	return wait_for($node, qq{(SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+		AND objid = 7777 AND NOT granted) = $parked}, "$name: $parked queries are there");
+}
+
+# Brings all queries to the point and kills one of the processes.
+sub crash_all
+{
+	my ($by, $point, $parked, $name) = @_;
+	my $hold = holder($node);
+	my @runs;
+	my $before;
+
+	if ($by eq 'run')
+	{
+		# half of them by their owners, half by a superuser
+		foreach my $query (@aggregations)
+		{
+			my $role = @runs % 2 ? "SET ROLE $query->{name};" : '';
+
+			push @runs, psql_in_background($node,
+				"SET streamq.debug_point = '$point:wait'; $role CALL streamq.run('$query->{name}')");
+		}
+	}
+	else
+	{
+		set_point($node, "$point:wait");
+		sql($node, "SELECT streamq.start(name) FROM (VALUES $names) q (name)");
+	}
+	wait_until_parked($parked, $name);
+	# those that do not get there have ended
+	wait_for($node, q{(SELECT count(*) FROM streamq.status WHERE state = 'running') = } . $parked,
+		"$name: no other is at work");
+	$before = committed();
+	kill 'KILL', sql($node, q{SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = 7777
+		AND NOT granted ORDER BY random() LIMIT 1});
+	wait_until_down($node);
+	$_->{handle}->finish foreach @runs;
+	eval { $hold->{run}->finish };
+	recover();
+	return $before;
+}
+
+# One case: action at a point in the first batch, or if one is done, behind it.
+sub aggregations
+{
+	my ($action, $by, $point, $done) = @_;
+	my $name = "$action in $by at $point, " . ($done ? 'one batch done' : 'none done');
+	my $expected = grep { gets_to($_, $point, $done) } @aggregations;
+	my %was;
+	my $before;
+
+	load_events();
+	ok(run_all('twin_', '', 0), "$name: the twins have run");
+	ok(run_all('', 'after-commit:error', scalar @aggregations), "$name: one batch is done") if $done;
+	%was = batch_numbers();
+	$before = committed();
+	if ($action eq 'crash')
+	{
+		my $seen = crash_all($by, $point, $expected, $name);
+		my %is;
+
+		SKIP:
+		{
+			# in the background they have gone on by now
+			skip 'in the background', 1 if $by eq 'worker';
+			is(committed(), $seen, "$name: there is what was committed");
+		}
+	}
+	elsif ($by eq 'run')
+	{
+		ok(run_all('', "$point:error", $expected), "$name: all calls fail that get there");
+	}
+	else
+	{
+		set_point($node, "$point:error");
+		sql($node, "SELECT streamq.start(name) FROM (VALUES $names) q (name)");
+		wait_for($node, qq{(SELECT count(*) FROM streamq.status WHERE state = 'retrying') = $expected},
+			"$name: all fail that get there");
+		clear_point($node);
+	}
+	if ($by eq 'run')
+	{
+		my %is = batch_numbers();
+		my @moved = grep { gets_to($_, $point, $done) && $is{ $_->{name} } != $was{ $_->{name} }
+			  + ($point eq 'after-commit' ? 1 : 0) } @aggregations;
+
+		is(join(' ', map { "$_->{name}: $was{$_->{name}} $is{$_->{name}}" } @moved), '', "$name: so many batches are there")
+		  unless $point eq 'after-close';
+		ok(run_all('', '', 0), "$name: all go on");
+	}
+	else
+	{
+		wait_for($node, q{NOT EXISTS (SELECT FROM streamq.status a JOIN streamq.status b ON b.name = 'twin_' || a.name
+			WHERE a.batch_id IS DISTINCT FROM b.batch_id)}, "$name: all go on by themselves");
+		sql($node, "SELECT streamq.stop(name) FROM (VALUES $names) q (name)");
+	}
+	all_aggregations_well($name);
+	return;
+}
+
+my $done = 0;
+foreach my $action (qw(error crash))
+{
+	foreach my $point (qw(batch-start before-sink after-close after-sink before-commit after-commit))
+	{
+		foreach my $by (qw(run worker))
+		{
+			aggregations($action, $by, $point, $done);
+			$done = !$done;
+		}
+		$done = !$done;
+	}
 }
 
 done_testing();
