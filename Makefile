@@ -49,6 +49,7 @@ OBJS = $(WIN32RES) \
 	src/compiler/trace.o \
 	src/compiler/tree.o \
 	src/aggregate/partial.o \
+	src/state/compact.o \
 	src/state/table.o \
 	src/sink/sink.o \
 	src/batch/aggregate.o \

@@ -277,8 +277,8 @@ sq_aggregate_argument(FunctionCallInfo fcinfo, int i)
 
 /*
  * What the call site knows of the aggregate that it is called for, ready for a
- * call.  Rights belong to a user, so he is part of the key.  The types of the
- * arguments are not: a call site has them fixed.
+ * call.  Rights belong to a user, so he is part of the key.  Collation and types
+ * of the arguments are not: a call site has them fixed.
  */
 SqAggregate *
 sq_aggregate_get(FunctionCallInfo fcinfo, SqSetup setup)
@@ -293,8 +293,7 @@ sq_aggregate_get(FunctionCallInfo fcinfo, SqSetup setup)
 				(errcode(ERRCODE_NULL_VALUE_NOT_ALLOWED),
 				 errmsg("aggregate must not be null")));
 	oid = PG_GETARG_OID(ARG_AGGREGATE);
-	if (agg != NULL && agg->oid == oid && agg->userid == GetUserId() &&
-		agg->collation == PG_GET_COLLATION())
+	if (agg != NULL && agg->oid == oid && agg->userid == GetUserId())
 	{
 		begin_call(agg);
 		return agg;

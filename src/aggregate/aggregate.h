@@ -30,9 +30,9 @@ typedef struct SqAggregate
 	/* the key: see sq_aggregate_get() */
 	Oid			oid;
 	Oid			userid;
-	Oid			collation;
 
 	MemoryContext context;		/* holds all of this; child of fn_mcxt */
+	Oid			collation;		/* of the call */
 
 	/* from the catalogs */
 	FormData_pg_aggregate form;

@@ -5,8 +5,9 @@
  * Two rows of the same type have equal images exactly when record_image_eq(),
  * the operator *=, holds for them.  So rows can be compared, grouped and made unique
  * also where a type has no equality (json, point), and values that are equal but not
- * the same stay apart (1.0 and 1.00).  How a value is stored does not matter:
- * compressed or not, in the row or in a TOAST table.
+ * the same stay apart (1.0 and 1.00).  How a column is stored does not matter:
+ * compressed or not, in the row or in a TOAST table.  Inside of a composite value
+ * compression does matter, there as here.
  *
  * Images are for this purpose only: there is no way back, images of rows of
  * different types mean nothing to each other, and another major version of

@@ -14,6 +14,7 @@
 #include "commands/event_trigger.h"
 #include "progress/shared.h"
 #include "spi.h"
+#include "state/state.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -112,6 +113,8 @@ forget_relation(Oid relid)
 
 		sq_shared_stop(query->query_id);
 		sq_api_forget_query(query->name);
+		/* in a database restored from a dump nothing else drops them */
+		sq_state_drop(query->query_id);
 		/* that a definition depends on its sink is not in a dump */
 		if (OidIsValid(query->owner))
 		{

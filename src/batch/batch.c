@@ -22,7 +22,9 @@
 #include "debug_point.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
+#include "compiler/strategy.h"
 #include "sink/sink.h"
+#include "state/state.h"
 #include "source/guard.h"
 #include "source/physical.h"
 #include "storage/lmgr.h"
@@ -267,6 +269,12 @@ may_follow_up(const SqCompiled *compiled, const SqCommitRecord *commit)
 		(!commit->had_watermark || commit->watermark > commit->batch_watermark);
 }
 
+static bool
+keeps_state(const SqQuery *query)
+{
+	return query->strategy != NULL && strcmp(query->strategy, SQ_STRATEGY_STATE) == 0;
+}
+
 /* the part of a batch that runs under the query's settings */
 static SqBatchOutcome
 execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
@@ -299,6 +307,8 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 
 	INSTR_TIME_SET_CURRENT(began);
 	execute(compiled, runner->backlog, cut, due, checkpoint, commit);
+	if (keeps_state(query))
+		sq_state_compact(query->query_id, checkpoint->batch_id + 1);
 	check_relations(cut, inputs);
 	commit->execution_ms = elapsed_ms(began);
 
@@ -393,6 +403,8 @@ sq_batch_execute(SqRunner *runner)
 		return SQ_BATCH_STOPPED;
 	}
 	check_checkpoint(query);
+	if (query->strategy != NULL)
+		sq_state_set_owner(query->query_id, query->owner);
 	runner->had_failures = query->retries > 0;
 
 	PushActiveSnapshot(GetTransactionSnapshot());

@@ -27,4 +27,7 @@ extern void sq_state_clear(int32 query_id, Oid owner);
 extern void sq_state_set_owner(int32 query_id, Oid owner);
 extern List *sq_state_relations(int32 query_id);
 
+/* compact.c */
+extern void sq_state_compact(int32 query_id, int64 batch_id);
+
 #endif							/* SQ_STATE_H */

@@ -25,7 +25,6 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "spi.h"
-#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -307,10 +306,16 @@ void
 sq_state_set_owner(int32 query_id, Oid owner)
 {
 	Oid			relid = sq_state_relation(query_id, SQ_STATE_GROUPS, 0);
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		is_owned;
 	ListCell   *lc;
 	SqEngine	engine;
 
-	if (!OidIsValid(relid) || pg_class_ownercheck(relid, owner))
+	if (!HeapTupleIsValid(tuple))
+		return;
+	is_owned = ((Form_pg_class) GETSTRUCT(tuple))->relowner == owner;
+	ReleaseSysCache(tuple);
+	if (is_owned)
 		return;
 	foreach(lc, sq_state_relations(query_id))
 	{
