@@ -111,7 +111,9 @@ sq_settings_push(List *settings)
 		if (value == NULL)
 			elog(ERROR, "invalid setting \"%s\"", name);
 		*value++ = '\0';
-		set_until_pop(name, value);
+		/* some take long to set */
+		if (strcmp(value, GetConfigOption(name, false, false)) != 0)
+			set_until_pop(name, value);
 	}
 	/* see partial.c */
 	set_until_pop("enable_partitionwise_aggregate", "off");

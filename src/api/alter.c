@@ -7,6 +7,7 @@
  */
 #include "api/api.h"
 
+#include "access/relation.h"
 #include "api/define.h"
 #include "batch/runner.h"
 #include "catalog/dependency.h"
@@ -20,7 +21,10 @@
 #include "miscadmin.h"
 #include "sink/sink.h"
 #include "spi.h"
+#include "state/state.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(streamq_alter_query);
 
@@ -66,6 +70,50 @@ dependents(Oid definition)
 	return result;
 }
 
+/* true if two relations have the same columns */
+static bool
+have_same_columns(Oid a, Oid b)
+{
+	Relation	first = relation_open(a, AccessShareLock);
+	Relation	second = relation_open(b, AccessShareLock);
+	bool		same = first->rd_att->natts == second->rd_att->natts;
+
+	for (int i = 0; same && i < first->rd_att->natts; i++)
+	{
+		Form_pg_attribute x = TupleDescAttr(first->rd_att, i);
+		Form_pg_attribute y = TupleDescAttr(second->rd_att, i);
+
+		same = strcmp(NameStr(x->attname), NameStr(y->attname)) == 0 &&
+			x->atttypid == y->atttypid && x->atttypmod == y->atttypmod &&
+			x->attcollation == y->attcollation;
+	}
+	relation_close(second, NoLock);
+	relation_close(first, NoLock);
+	return same;
+}
+
+/* what goes with the definition: state tables stay, live views may have to be made anew */
+static void
+move_dependent(const SqQuery *query, Oid dependent, Oid old)
+{
+	ObjectAddress address;
+	char	   *name;
+
+	if (get_rel_relkind(dependent) != RELKIND_VIEW ||
+		have_same_columns(old, query->definition))
+	{
+		(void) changeDependencyFor(RelationRelationId, dependent, RelationRelationId,
+								   old, query->definition);
+		return;
+	}
+	name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(dependent)),
+									  get_rel_name(dependent));
+	ObjectAddressSet(address, RelationRelationId, dependent);
+	performDeletion(&address, DROP_RESTRICT, 0);
+	CommandCounterIncrement();
+	sq_define_live_view(query, name);
+}
+
 /* stores the SELECT as the definition, in place of the old one */
 static void
 replace_definition(SqQuery *query, Query *select)
@@ -79,8 +127,7 @@ replace_definition(SqQuery *query, Query *select)
 	query->definition = sq_define_store(query->name, select);
 	foreach(lc, dependents(old))
 	{
-		(void) changeDependencyFor(RelationRelationId, lfirst_oid(lc), RelationRelationId,
-								   old, query->definition);
+		move_dependent(query, lfirst_oid(lc), old);
 	}
 	sq_define_depend(query);
 	sq_query_set_definition(query);
@@ -106,6 +153,8 @@ alter(SqQuery *query, const char *text)
 	if (strcmp(query->output_mode, "update") == 0 && after->aggregation != NULL &&
 		!sq_compiled_replaces(after))
 		sq_sink_check_key(query->sink, sq_emit_key_columns(after));
+	if (after->aggregation != NULL && !sq_strategy_is_source(after))
+		sq_state_add_count(query->query_id, after->aggregation);
 	replace_definition(&changed, select);
 	sq_sink_check_columns(query->sink, changed.definition);
 	sq_define_try(&changed);

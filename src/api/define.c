@@ -436,9 +436,9 @@ late_sink(const SqQuery *query, const SqCompiled *compiled, const char *name)
 	return relid;
 }
 
-/* SELECT * FROM streamq.live(query), as a view that goes with the definition */
-static void
-create_live_view(const SqQuery *query, const char *name)
+/* Makes a view of streamq.live(query) that goes with the definition. */
+void
+sq_define_live_view(const SqQuery *query, const char *name)
 {
 	Relation	rel = table_open(query->definition, AccessShareLock);
 	TupleDesc	desc = RelationGetDescr(rel);
@@ -596,7 +596,7 @@ streamq_create_query(PG_FUNCTION_ARGS)
 	if (compiled->aggregation != NULL && !sq_strategy_is_source(compiled))
 		sq_state_create(query, compiled->aggregation);
 	if (!PG_ARGISNULL(8))
-		create_live_view(query, text_to_cstring(PG_GETARG_TEXT_PP(8)));
+		sq_define_live_view(query, text_to_cstring(PG_GETARG_TEXT_PP(8)));
 	CommandCounterIncrement();
 	sq_define_try(query);
 	if (strcmp(query->starting_position, "latest") == 0)

@@ -343,7 +343,7 @@ accept_setop(Node *node, Level *level)
 		SetOperationStmt *setop = (SetOperationStmt *) node;
 
 		if (setop->op == SETOP_UNION && !setop->all)
-			refuse("UNION is not supported on a stream", "Use UNION ALL, which keeps every row.");
+			refuse("UNION is not supported on a stream in this place", "Use UNION ALL, which keeps every row, or UNION at the top of the query.");
 		if (setop->op == SETOP_INTERSECT)
 			refuse("INTERSECT is not supported on a stream", "Use WHERE EXISTS over tables that are not streams.");
 		if (setop->op == SETOP_EXCEPT)

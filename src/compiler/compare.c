@@ -80,7 +80,6 @@ static List *
 match_calls(const SqCompiled *before, const SqCompiled *after)
 {
 	List	   *numbers = NIL;
-	bool		combines = false;
 	ListCell   *lc;
 	ListCell   *lc2;
 
@@ -99,13 +98,9 @@ match_calls(const SqCompiled *before, const SqCompiled *after)
 		if (number == 0)
 			refuse(psprintf("The state has nothing of an aggregate %s with these arguments.",
 							format_procedure(call->aggref->aggfnoid)));
-		combines |= call->kind == SQ_CALL_COMBINE;
 		call->number = number;
 		numbers = lappend_int(numbers, number);
 	}
-	/* then a column with the number of rows would be needed */
-	if (!combines && sq_aggregation_has(before->aggregation, SQ_CALL_COMBINE))
-		refuse("None of the aggregates that are combined from batch to batch is left.");
 	return numbers;
 }
 

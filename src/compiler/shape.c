@@ -2,7 +2,7 @@
  * shape.c
  *		Bringing a query into the shape that the compiler works on.
  *
- * The same result can be written in many ways.  Here SELECT DISTINCT becomes
+ * The same result can be written in many ways.  Here SELECT DISTINCT and UNION become
  * GROUP BY, WITH queries that are used once become subqueries, and a level that
  * only filters and computes over an aggregation is merged into that: its WHERE
  * is a HAVING of the groups.  What is left is either an aggregation itself or
@@ -42,6 +42,93 @@ distinct_to_group(Query *query)
 		return;
 	query->groupClause = query->distinctClause;
 	query->distinctClause = NIL;
+}
+
+/* true if a tree of set operations is made of UNION and UNION ALL, the former on top */
+static bool
+is_union(Node *node)
+{
+	SetOperationStmt *setop = (SetOperationStmt *) node;
+
+	if (IsA(node, RangeTblRef))
+		return true;
+	return setop->op == SETOP_UNION && is_union(setop->larg) && is_union(setop->rarg);
+}
+
+static void
+make_union_all(Node *node)
+{
+	SetOperationStmt *setop = (SetOperationStmt *) node;
+
+	if (IsA(node, RangeTblRef))
+		return;
+	setop->all = true;
+	setop->groupClauses = NIL;
+	make_union_all(setop->larg);
+	make_union_all(setop->rarg);
+}
+
+/*
+ * A UNION B is SELECT DISTINCT * FROM (A UNION ALL B).  Below the topmost UNION,
+ * whether duplicates go makes no difference.
+ */
+static void
+union_to_group(Query *query)
+{
+	SetOperationStmt *setop = (SetOperationStmt *) query->setOperations;
+	Query	   *below;
+	RangeTblEntry *rte;
+	RangeTblRef *from;
+	List	   *names = NIL;
+	ListCell   *lc;
+
+	if (setop == NULL || !IsA(setop, SetOperationStmt) || setop->all ||
+		!is_union((Node *) setop))
+		return;
+	below = copyObject(query);
+	below->sortClause = NIL;
+	below->limitCount = below->limitOffset = NULL;
+	below->cteList = NIL;
+	below->hasModifyingCTE = below->hasRecursive = false;
+	below->rowMarks = NIL;
+	foreach(lc, below->targetList)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+
+		tle->ressortgroupref = 0;
+		names = lappend(names, makeString(pstrdup(tle->resname)));
+	}
+	if (query->cteList != NIL)
+		return;					/* would be one level further out */
+	make_union_all(below->setOperations);
+
+	rte = makeNode(RangeTblEntry);
+	rte->rtekind = RTE_SUBQUERY;
+	rte->subquery = below;
+	rte->alias = makeAlias("all", NIL);
+	rte->eref = makeAlias("all", names);
+	rte->inFromCl = true;
+	from = makeNode(RangeTblRef);
+	from->rtindex = 1;
+
+	query->setOperations = NULL;
+	query->rtable = list_make1(rte);
+	query->jointree = makeFromExpr(list_make1(from), NULL);
+	query->groupClause = copyObject(setop->groupClauses);
+	foreach(lc, query->targetList)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+		SortGroupClause *clause = list_nth_node(SortGroupClause, query->groupClause,
+												foreach_current_index(lc));
+		Node	   *expr = (Node *) tle->expr;
+
+		/* ORDER BY may refer to the column already */
+		if (tle->ressortgroupref == 0)
+			tle->ressortgroupref = 1000000 + tle->resno;
+		clause->tleSortGroupRef = tle->ressortgroupref;
+		tle->expr = (Expr *) makeVar(1, tle->resno, exprType(expr), exprTypmod(expr),
+									 exprCollation(expr), 0);
+	}
 }
 
 /* WITH queries that are used once, at their own level, become subqueries */
@@ -206,6 +293,7 @@ sq_shape_normalise(Query *query)
 	check_stack_depth();
 	inline_ctes(query);
 	distinct_to_group(query);
+	union_to_group(query);
 	foreach(lc, query->rtable)
 	{
 		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);

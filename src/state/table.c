@@ -268,6 +268,21 @@ sq_state_create(const SqQuery *query, const SqAggregation *aggregation)
 	}
 }
 
+/* Adds the column that is kept when no state is combined, if it is needed now. */
+void
+sq_state_add_count(int32 query_id, const SqAggregation *aggregation)
+{
+	char	   *name = sq_state_name(query_id, SQ_STATE_GROUPS, 0);
+	SqEngine	engine;
+
+	if (sq_aggregation_has(aggregation, SQ_CALL_COMBINE))
+		return;
+	sq_engine_begin(&engine);
+	sq_engine_command(psprintf("ALTER TABLE %s ADD COLUMN IF NOT EXISTS n pg_catalog.int8 DEFAULT 0",
+							   qualified(name)));
+	sq_engine_end(&engine);
+}
+
 /* Drops the tables of a query. */
 void
 sq_state_drop(int32 query_id)
