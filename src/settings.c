@@ -58,9 +58,17 @@ set_until_pop(const char *name, const char *value)
 							 GUC_ACTION_SAVE, true, 0, false);
 }
 
+/* the same, unless it has the value: some take long to set */
+static void
+set_until_other(const char *name, const char *value)
+{
+	if (strcmp(value, GetConfigOption(name, false, false)) != 0)
+		set_until_pop(name, value);
+}
+
 /*
- * Lets names be found in pg_catalog only, until sq_settings_pop() with the level
- * returned.
+ * Lets names be found in pg_catalog only, and constants be written in one way, until
+ * sq_settings_pop() with the level returned.
  */
 int
 sq_settings_push_catalog_path(void)
@@ -68,6 +76,10 @@ sq_settings_push_catalog_path(void)
 	int			nest_level = NewGUCNestLevel();
 
 	set_until_pop("search_path", "pg_catalog, pg_temp");
+	/* constants that are printed and read again have to come out the same */
+	set_until_other("DateStyle", "ISO, YMD");
+	set_until_other("IntervalStyle", "postgres");
+	set_until_other("extra_float_digits", "1");
 	return nest_level;
 }
 
@@ -111,9 +123,7 @@ sq_settings_push(List *settings)
 		if (value == NULL)
 			elog(ERROR, "invalid setting \"%s\"", name);
 		*value++ = '\0';
-		/* some take long to set */
-		if (strcmp(value, GetConfigOption(name, false, false)) != 0)
-			set_until_pop(name, value);
+		set_until_other(name, value);
 	}
 	/* see partial.c */
 	set_until_pop("enable_partitionwise_aggregate", "off");

@@ -6,8 +6,8 @@
  * whether all rows are still there that were read before: rows are added when
  * they arrive and subtracted when their group closes.
  *
- * Times far from all others take a span each; beyond SPANS_MAX of them the latest
- * ones are thrown together.
+ * When there are too many spans all of them become twice as wide.  Rows at
+ * -infinity have a span of their own.
  */
 #include "time_counts.h"
 
@@ -32,6 +32,8 @@ span_start(const SqTimeCounts *counts, TimestampTz time)
 {
 	int64		rest = time % counts->width_us;
 
+	if (time == PG_INT64_MIN)
+		return time;
 	return rest < 0 ? time - rest - counts->width_us : time - rest;
 }
 
@@ -73,7 +75,35 @@ insert_at(SqTimeCounts *counts, int place, TimestampTz start)
 	counts->ncounts++;
 }
 
-/* Counts rows of one event time, which is finite. */
+static void
+widen_to(SqTimeCounts *counts, int64 width_us)
+{
+	int			kept = -1;
+
+	counts->width_us = width_us;
+	for (int i = 0; i < counts->ncounts; i++)
+	{
+		SqTimeCount count = counts->counts[i];
+
+		count.start = span_start(counts, count.start);
+		if (kept >= 0 && counts->counts[kept].start == count.start)
+			counts->counts[kept].rows += count.rows;
+		else
+			counts->counts[++kept] = count;
+	}
+	counts->ncounts = kept + 1;
+	counts->last = 0;
+}
+
+/* Makes the spans at least as wide as others are. */
+void
+sq_time_counts_widen(SqTimeCounts *counts, int64 width_us)
+{
+	if (counts->width_us < width_us)
+		widen_to(counts, width_us);
+}
+
+/* Counts rows of one event time, which is finite or -infinity. */
 void
 sq_time_counts_add(SqTimeCounts *counts, TimestampTz time, int64 rows)
 {
@@ -89,31 +119,23 @@ sq_time_counts_add(SqTimeCounts *counts, TimestampTz time, int64 rows)
 		return;
 	}
 	place = find(counts, start);
-	if (place == counts->ncounts && counts->ncounts >= SPANS_MAX)
-		place--;
-	else if (place == counts->ncounts || counts->counts[place].start != start)
+	if (place == counts->ncounts || counts->counts[place].start != start)
 		insert_at(counts, place, start);
 	counts->counts[place].rows += rows;
 	counts->last = place;
+	while (counts->ncounts > SPANS_MAX && counts->width_us < PG_INT64_MAX / 4)
+		widen_to(counts, counts->width_us * 2);
 }
 
-int64
-sq_time_counts_total(const SqTimeCounts *counts)
-{
-	int64		total = 0;
-
-	for (int i = 0; i < counts->ncounts; i++)
-		total += counts->counts[i].rows;
-	return total;
-}
-
-/* Removes the spans that end before a time; returns how many rows they had. */
+/* Removes the spans that end before a time; returns how many rows they had left. */
 int64
 sq_time_counts_take_before(SqTimeCounts *counts, TimestampTz bound)
 {
 	int64		rows = 0;
 	int			n = 0;
 
+	if (bound < PG_INT64_MIN + counts->width_us)
+		return 0;
 	while (n < counts->ncounts && counts->counts[n].start <= bound - counts->width_us)
 		rows += counts->counts[n++].rows;
 	if (n > 0)

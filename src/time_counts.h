@@ -28,7 +28,7 @@ typedef struct SqTimeCounts
 
 extern SqTimeCounts *sq_time_counts_create(int64 width_us);
 extern void sq_time_counts_add(SqTimeCounts *counts, TimestampTz time, int64 rows);
-extern int64 sq_time_counts_total(const SqTimeCounts *counts);
+extern void sq_time_counts_widen(SqTimeCounts *counts, int64 width_us);
 extern int64 sq_time_counts_take_before(SqTimeCounts *counts, TimestampTz bound);
 
 #endif							/* SQ_TIME_COUNTS_H */

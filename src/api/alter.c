@@ -150,13 +150,13 @@ alter(SqQuery *query, const char *text)
 	changed.state_keys = changed.state_calls = NIL;
 	after = sq_compile_select(&changed, copyObject(select));
 	sq_compare(before, after, &changed);
-	if (strcmp(query->output_mode, "update") == 0 && after->aggregation != NULL &&
-		!sq_compiled_replaces(after))
-		sq_sink_check_key(query->sink, sq_emit_key_columns(after));
 	if (after->aggregation != NULL && !sq_strategy_is_source(after))
 		sq_state_add_count(query->query_id, after->aggregation);
 	replace_definition(&changed, select);
 	sq_sink_check_columns(query->sink, changed.definition);
+	if (strcmp(query->output_mode, "update") == 0 && after->aggregation != NULL &&
+		!sq_compiled_replaces(after))
+		sq_sink_check_key(query->sink, changed.definition, sq_emit_key_columns(after));
 	sq_define_try(&changed);
 }
 

@@ -5,6 +5,8 @@
 #include "api/api.h"
 
 #include "access/table.h"
+#include "batch/aggregate.h"
+#include "batch/runner.h"
 #include "catalog/checkpoint.h"
 #include "catalog/querydef.h"
 #include "miscadmin.h"
@@ -110,7 +112,28 @@ relation_is_done(Oid relid, const SqCheckpoint *checkpoint, SqOffset *upto)
 	return survey.rows == 0;
 }
 
-/* true if a query has processed all rows up to an offset */
+/* true if groups are final under the watermark that the last batch has left */
+static bool
+groups_are_due(const SqQuery *query, const SqCheckpoint *checkpoint)
+{
+	SqIdentity	identity;
+	int			nest_level;
+	bool		due;
+
+	if (query->strategy == NULL)
+		return false;
+	sq_runner_become_owner(query, &identity);
+	nest_level = sq_settings_push(query->settings);
+	due = sq_aggregate_is_due(sq_compile(query), checkpoint);
+	sq_settings_pop(nest_level);
+	sq_runner_become_self(&identity);
+	return due;
+}
+
+/*
+ * True if a query has processed all rows up to an offset, and the batch without
+ * rows that may have to follow.
+ */
 static bool
 query_is_done(SqQuery *query, SqOffset *upto, int64 *batch_id, bool look_anyway)
 {
@@ -142,6 +165,8 @@ query_is_done(SqQuery *query, SqOffset *upto, int64 *batch_id, bool look_anyway)
 			break;
 		}
 	}
+	if (done)
+		done = !groups_are_due(query, checkpoint);
 	PopActiveSnapshot();
 	return done;
 }
@@ -167,7 +192,8 @@ check_running(const SqQuery *query, bool may_time_out)
  * streamq.wait(name text, timeout interval) RETURNS boolean
  *
  * timeout: NULL to wait as long as it takes.  True once all rows committed
- * before the call are processed, false on timeout.
+ * before the call are processed, and groups that have become final by that are given
+ * out; false on timeout.
  */
 Datum
 streamq_wait(PG_FUNCTION_ARGS)

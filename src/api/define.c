@@ -359,7 +359,7 @@ sq_define_try(const SqQuery *query)
 	static const SqReadPlan nothing = {NULL, 0, false};
 	static const SqTimes none = {false, 0, false, 0};
 	SqCompiled *compiled = sq_compile(query);
-	SqWasRead	was_read = {&nothing, 0, NULL};
+	SqWasRead	was_read = {&nothing, NULL, 0, NULL};
 	ListCell   *lc;
 	ListCell   *lc2;
 
@@ -404,7 +404,7 @@ prepare_sink(const SqQuery *query, const SqCompiled *compiled, bool is_new)
 	else if (is_new)
 		sq_sink_create_key(query->sink, sq_emit_key_columns(compiled));
 	else
-		sq_sink_check_key(query->sink, sq_emit_key_columns(compiled));
+		sq_sink_check_key(query->sink, query->definition, sq_emit_key_columns(compiled));
 }
 
 /* the table that receives late rows, made if it is not there */

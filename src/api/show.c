@@ -19,16 +19,13 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "spi.h"
-#include "utils/guc.h"
+#include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(streamq_state);
 PG_FUNCTION_INFO_V1(streamq_live);
 PG_FUNCTION_INFO_V1(streamq_verify);
-
-/* digits in which results that were added in another order agree */
-#define COMPARED_FLOAT_DIGITS "-5"
 
 /* a query looked at */
 typedef struct Shown
@@ -78,8 +75,8 @@ begin(Shown *shown)
 
 	shown->compiled = sq_compile(shown->query);
 	plan_processed(shown, sq_batch_inputs(shown->query, shown->compiled->uses));
-	times.has_closed = shown->checkpoint->had_watermark;
-	times.closed = shown->checkpoint->batch_watermark;
+	times.has_closed = shown->checkpoint->has_closed;
+	times.closed = shown->checkpoint->closed_watermark;
 	shown->params = sq_finality_params(shown->compiled, &shown->plan, sq_offset_empty(), &times, NULL);
 }
 
@@ -90,7 +87,7 @@ return_rows(ReturnSetInfo *result, const SqStatement *statement, ParamListInfo p
 	MemoryContext old = MemoryContextSwitchTo(result->econtext->ecxt_per_query_memory);
 
 	result->returnMode = SFRM_Materialize;
-	result->setDesc = ExecCleanTypeFromTL(statement->query->targetList);
+	result->setDesc = BlessTupleDesc(ExecCleanTypeFromTL(statement->query->targetList));
 	result->setResult = tuplestore_begin_heap(true, false, work_mem);
 	MemoryContextSwitchTo(old);
 	sq_statement_rows(statement, params, result->setResult);
@@ -126,6 +123,8 @@ report_trimmed(Shown *shown)
 {
 	int64		there = 0;
 
+	if (sq_strategy_is_filtered(shown->compiled))
+		return;					/* what is hidden is not gone */
 	for (int i = 0; i < list_length(shown->compiled->sources); i++)
 	{
 		int64		rows;
@@ -144,10 +143,20 @@ static void
 show_differences(ReturnSetInfo *result, Shown *shown)
 {
 	report_trimmed(shown);
-	(void) set_config_option("extra_float_digits", COMPARED_FLOAT_DIGITS, PGC_USERSET, PGC_S_SESSION,
-							 GUC_ACTION_SAVE, true, 0, false);
 	return_rows(result, sq_emit_verify(shown->compiled, shown->checkpoint->total_late_rows > 0),
 				shown->params);
+}
+
+/* who may read a query's sink may see what is going to be in it */
+static SqQuery *
+load_readable(const char *name)
+{
+	SqQuery    *query = sq_query_load(name, false);
+
+	if (pg_class_aclcheck(query->sink, GetUserId(), ACL_SELECT) == ACLCHECK_OK &&
+		OidIsValid(query->owner))
+		return query;
+	return sq_query_load_owned(name);
 }
 
 /* calls a function that shows something, in the right circumstances */
@@ -164,20 +173,21 @@ show(FunctionCallInfo fcinfo, void (*function) (ReturnSetInfo *, Shown *))
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("set-valued function called in context that cannot accept a set")));
 	memset(&shown, 0, sizeof(shown));
-	shown.query = sq_query_load_owned(sq_api_name_argument(fcinfo));
+	shown.query = function == show_live ? load_readable(sq_api_name_argument(fcinfo)) :
+		sq_query_load_owned(sq_api_name_argument(fcinfo));
 	sq_runner_become_owner(shown.query, &identity);
 	nest_level = sq_settings_push(shown.query->settings);
 	PG_TRY();
 	{
 		sq_engine_snapshot = GetActiveSnapshot();
 		begin(&shown);
-		function(result, &shown);
 	}
 	PG_FINALLY();
 	{
 		sq_engine_snapshot = NULL;
 	}
 	PG_END_TRY();
+	function(result, &shown);
 	sq_settings_pop(nest_level);
 	sq_runner_become_self(&identity);
 	return (Datum) 0;
@@ -197,7 +207,7 @@ streamq_state(PG_FUNCTION_ARGS)
 /*
  * streamq.live(name text) RETURNS SETOF record
  *
- * The columns are those of the query.
+ * The columns are those of the query.  For its owner, and those who may read the sink.
  */
 Datum
 streamq_live(PG_FUNCTION_ARGS)

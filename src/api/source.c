@@ -148,6 +148,27 @@ create_trigger(Oid relid)
 								qualified_name(relid), name));
 }
 
+/* a sink whose rows queries change cannot be append-only */
+static void
+check_not_updated(Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, sq_query_names_using(relid))
+	{
+		SqQuery    *query = sq_query_load(lfirst(lc), true);
+
+		if (query == NULL || query->sink != relid || query->strategy == NULL ||
+			strcmp(query->output_mode, "append") == 0)
+			continue;
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("table \"%s\" is the sink of streaming query \"%s\" in output mode \"%s\"",
+						get_rel_name(relid), query->name, query->output_mode),
+				 errdetail("The query changes rows of the table, and sources are append-only.")));
+	}
+}
+
 /*
  * Declares a table as a source.  The caller owns it and passes arguments that
  * the user has given; column and delay may be NULL.
@@ -167,6 +188,7 @@ sq_api_add_source(Oid relid, const char *column, Interval *delay)
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("table \"%s\" is a source already", RelationGetRelationName(rel)),
 				 errhint("To change its event time or watermark delay, use streamq.drop_source() first.")));
+	check_not_updated(relid);
 	if (column != NULL)
 		source.event_time = event_time_column(relid, column);
 	if (delay != NULL && column == NULL)

@@ -26,7 +26,6 @@
 #include "compiler/streams.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
 #include "utils/builtins.h"
 
@@ -241,6 +240,8 @@ accept_order(Query *query)
 		refuse("a window function is not supported on a stream", hint);
 	if (query->hasDistinctOn)
 		refuse("DISTINCT ON is not supported on a stream", hint);
+	if (query->distinctClause != NIL && !sq_shape_aggregates(query))
+		refuse("DISTINCT is not supported on a stream in this place", hint);
 	if (query->limitCount != NULL)
 		refuse("LIMIT is not supported on a stream", hint);
 	if (query->limitOffset != NULL)
@@ -449,31 +450,6 @@ find_innermost(Query *query, Level *outer)
 	return found;
 }
 
-/* true if a WITH query outside of the query walked is referred to */
-static bool
-reads_outer_cte(Node *node, int *depth)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, RangeTblEntry))
-	{
-		RangeTblEntry *rte = (RangeTblEntry *) node;
-
-		return rte->rtekind == RTE_CTE && (int) rte->ctelevelsup >= *depth;
-	}
-	if (IsA(node, Query))
-	{
-		bool		result;
-
-		(*depth)++;
-		result = query_tree_walker((Query *) node, reads_outer_cte, depth,
-								   QTW_EXAMINE_RTES_BEFORE);
-		(*depth)--;
-		return result;
-	}
-	return expression_tree_walker(node, reads_outer_cte, depth);
-}
-
 /* In complete mode: all streams have to be below one aggregation. */
 static void
 accept_complete(Query *query)
@@ -494,8 +470,6 @@ accept_complete(Query *query)
 static void
 accept_standing(Query *query)
 {
-	int			depth = 0;
-
 	if (accepting.aggregation == query)
 		return;
 	accepting.cte_answers = NIL;
@@ -503,13 +477,9 @@ accept_standing(Query *query)
 	if (query_streams(query, NULL))
 		refuse("a stream beside the aggregation is not supported",
 			   "All streams of the query have to be read by one GROUP BY query.");
-	for (int levelsup = 1; levelsup <= 8; levelsup++)
-		if (contain_vars_of_level((Node *) accepting.aggregation, levelsup))
-			refuse("a LATERAL aggregation of a stream is not supported",
-				   "Group by the columns that it refers to, and join the result.");
-	if (reads_outer_cte((Node *) accepting.aggregation, &depth))
-		refuse("an aggregation of a stream that refers to WITH queries outside of it is not supported",
-			   "Put the WITH clause inside the subquery that aggregates.");
+	if (!sq_shape_stands_alone(accepting.aggregation))
+		refuse("an aggregation of a stream that refers to columns or WITH queries outside of it is not supported",
+			   "Group by the columns that it refers to and join the result, or put the WITH clause inside the subquery that aggregates.");
 	if (strcmp(accepting.output_mode, "update") == 0)
 		refuse("a query over an aggregation is not supported in output mode \"update\"",
 			   "Its rows have no group key to be upserted by; use output mode \"complete\", or put HAVING and expressions into the aggregation.");

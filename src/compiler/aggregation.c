@@ -49,6 +49,8 @@ check_key(const SqKey *key)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("a group key of type %s cannot be kept", format_type_be(key->type)),
 				 errhint("Group by its columns, or cast it to a type that a table can have.")));
+	if (key->clause == NULL)
+		return;					/* only depends on the others */
 	entry = lookup_type_cache(key->type, TYPECACHE_BTREE_OPFAMILY);
 	if (!OidIsValid(entry->btree_opf))
 		ereport(ERROR,
@@ -186,8 +188,7 @@ choose_kind(SqCall *call)
 	form = (Form_pg_aggregate) GETSTRUCT(tuple);
 	state = resolve_aggregate_transtype(aggref->aggfnoid, form->aggtranstype, inputs,
 										get_aggregate_argtypes(aggref, inputs));
-	ordered = aggref->aggkind != AGGKIND_NORMAL ||
-		(aggref->aggorder != NIL && aggref->aggdistinct == NIL);
+	ordered = aggref->aggkind != AGGKIND_NORMAL || aggref->aggorder != NIL;
 	stored = state == INTERNALOID ?
 		OidIsValid(form->aggserialfn) && OidIsValid(form->aggdeserialfn) : is_storable(state);
 

@@ -17,6 +17,7 @@
 #include "compiler/shape.h"
 #include "compiler/streams.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/optimizer.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -110,6 +111,49 @@ check_update(const SqCompiled *compiled)
 	}
 }
 
+/* true if what the aggregation takes in is not the same when it is read again */
+static bool
+is_volatile(const SqAggregation *aggregation)
+{
+	Query	   *input = copyObject(aggregation->level);
+	ListCell   *lc;
+
+	input->targetList = NIL;
+	input->havingQual = NULL;
+	if (contain_volatile_functions((Node *) input))
+		return true;
+	foreach(lc, aggregation->keys)
+	{
+		if (contain_volatile_functions((Node *) ((SqKey *) lfirst(lc))->expr))
+			return true;
+	}
+	foreach(lc, aggregation->calls)
+	{
+		if (contain_volatile_functions((Node *) ((SqCall *) lfirst(lc))->aggref))
+			return true;
+	}
+	return false;
+}
+
+/* where a batch reads its rows several times they have to be the same */
+static void
+check_volatile(const SqCompiled *compiled)
+{
+	const SqAggregation *aggregation = compiled->aggregation;
+
+	if (!sq_aggregation_has(aggregation, SQ_CALL_ROWS) &&
+		!sq_aggregation_has(aggregation, SQ_CALL_RESUME) &&
+		!sq_aggregation_has(aggregation, SQ_CALL_DISTINCT) &&
+		!OidIsValid(compiled->query->late_sink))
+		return;
+	if (is_volatile(aggregation))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("volatile functions are not supported below this aggregation"),
+				 errdetail("A batch reads its rows several times, to keep inputs of aggregates or late rows, and has to find the same each time."),
+				 errhint("Store the function's result in the source when a row is inserted.")));
+}
+
 /*
  * Takes a query apart.  select is its definition, which becomes part of the
  * result; an error if it does not stream in the query's output mode.
@@ -131,6 +175,7 @@ sq_compile_select(const SqQuery *query, Query *select)
 
 	compiled->aggregation = sq_aggregation_analyse(level, compiled->sources,
 												   query->state_keys, query->state_calls);
+	check_volatile(compiled);
 	if (strcmp(query->output_mode, "append") == 0)
 		check_append(compiled);
 	if (strcmp(query->output_mode, "update") == 0)

@@ -36,6 +36,7 @@ extern SqStatement *sq_emit_replace(const SqCompiled *compiled);
 extern List *sq_emit_key_columns(const SqCompiled *compiled);
 
 extern char *sq_emit_columns(const SqCompiled *compiled, const char *prefix);
+extern char *sq_emit_image(const SqCompiled *compiled, const char *prefix, bool rounded);
 extern char *sq_emit_as_in_sink(const SqCompiled *compiled, const char *prefix);
 
 /* emit_show.c */
@@ -53,6 +54,7 @@ extern Query *sq_emit_find_stream(Query *query, int *rtindex);
 extern void sq_emit_replace_stream(Query *reader, int rtindex, Query *replacement);
 extern Expr *sq_emit_bound(const SqCompiled *compiled, SqParam param);
 extern Query *sq_emit_closing(const SqCompiled *compiled, bool closed_before);
+extern SqStatement *sq_emit_count_range(const SqCompiled *compiled, bool closed_before);
 extern Query *sq_emit_plain(const SqCompiled *compiled, SqGroupsShown which);
 
 #endif							/* SQ_EMIT_H */

@@ -17,10 +17,13 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parse_relation.h"
+#include "miscadmin.h"
 #include "parser/parsetree.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/rls.h"
 
 /* how many rows of the batch are late */
 static SqStatement *
@@ -198,6 +201,30 @@ pass_up(Query *query, Oid *relid, List **columns)
 	return first;
 }
 
+/* true if the late sink has a column of that name that can be inserted */
+static bool
+takes_column(Oid late_sink, const char *name)
+{
+	AttrNumber	attnum = get_attnum(late_sink, name);
+
+	return attnum > 0 && get_attgenerated(late_sink, attnum) == '\0';
+}
+
+/*
+ * All columns of the source are kept, also where the query reads a view that shows
+ * only some of them: so its owner must have the right to read the table.
+ */
+static void
+check_rights(Oid relid)
+{
+	AclResult	result = pg_class_aclcheck(relid, GetUserId(), ACL_SELECT);
+
+	if (result == ACLCHECK_OK && check_enable_rls(relid, InvalidOid, true) == RLS_ENABLED)
+		refuse_late_sink("Row-level security applies to its source.");
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_TABLE, get_rel_name(relid));
+}
+
 /* the late rows of the source, each once */
 static SqStatement *
 keep_late(const SqCompiled *compiled)
@@ -215,13 +242,14 @@ keep_late(const SqCompiled *compiled)
 	rows->hasTargetSRFs = false;
 	if (pass_up(rows, &relid, &columns) == 0)
 		refuse_late_sink("The query reads its source through a WITH query that is used more than once.");
+	check_rights(relid);
 	initStringInfo(&names);
 	initStringInfo(&values);
 	foreach(lc, columns)
 	{
 		Passed	   *column = lfirst(lc);
 
-		if (column->attnum < 0 || get_attgenerated(relid, column->attnum) != '\0')
+		if (column->attnum < 0 || !takes_column(compiled->query->late_sink, column->name))
 			continue;
 		appendStringInfo(&names, "%s%s", names.len > 0 ? ", " : "", quote_identifier(column->name));
 		appendStringInfo(&values, "%sl.%s", values.len > 0 ? ", " : "",

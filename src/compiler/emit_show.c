@@ -78,31 +78,6 @@ sq_emit_live(const SqCompiled *compiled)
 
 /* -------------------------------------------------------------------- verify */
 
-/* a row as something to be compared by; what is added in another order may differ a little */
-static char *
-image(const SqCompiled *compiled, const char *prefix)
-{
-	StringInfoData list;
-	ListCell   *lc;
-
-	initStringInfo(&list);
-	foreach(lc, compiled->select->targetList)
-	{
-		TargetEntry *tle = lfirst_node(TargetEntry, lc);
-		Oid			type;
-		bool		is_float;
-
-		if (tle->resjunk)
-			continue;
-		type = get_atttype(compiled->query->sink, get_attnum(compiled->query->sink, tle->resname));
-		is_float = type == FLOAT8OID || type == FLOAT4OID;
-		appendStringInfo(&list, "%s%s%s%s%s", list.len > 0 ? ", " : "",
-						 is_float ? "CAST(" : "", prefix, quote_identifier(tle->resname),
-						 is_float ? " AS pg_catalog.text)" : "");
-	}
-	return psprintf("streamq.row_image(ROW(%s))", list.data);
-}
-
 /* the group of a row has been final, as far as the row shows its time */
 static char *
 final_condition(const SqCompiled *compiled)
@@ -159,7 +134,10 @@ stream_without_late(const SqCompiled *compiled, const RangeTblEntry *stream)
 			continue;
 		}
 		appendStringInfo(&columns, "s.%s", name);
-		appendStringInfo(&values, "%sx.%s", values.len > 0 ? ", " : "", name);
+		/* only what a late row was kept by tells it */
+		if (column->attgenerated == '\0' &&
+			get_attnum(compiled->query->late_sink, NameStr(column->attname)) > 0)
+			appendStringInfo(&values, "%sx.%s", values.len > 0 ? ", " : "", name);
 	}
 	table_close(rel, NoLock);
 	initStringInfo(&text);
@@ -220,14 +198,14 @@ sq_emit_verify(const SqCompiled *compiled, bool some_late)
 	appendStringInfo(&text, "WITH wanted AS (SELECT y.*, pg_catalog.row_number() OVER (PARTITION BY y.\"streamq image\")"
 					 " AS \"streamq copy\" FROM (SELECT x.*, %s AS \"streamq image\" FROM"
 					 " (SELECT %s FROM %s r) x) y)",
-					 image(compiled, "x."), sq_emit_as_in_sink(compiled, "r."),
+					 sq_emit_image(compiled, "x.", true), sq_emit_as_in_sink(compiled, "r."),
 					 sq_tree_placeholder(compiled->select->targetList));
 	appendStringInfo(&text, ", held AS (SELECT y.*, pg_catalog.row_number() OVER (PARTITION BY y.\"streamq image\")"
 					 " AS \"streamq copy\" FROM (SELECT %s, %s AS \"streamq image\" FROM %s t) y)",
-					 sq_emit_columns(compiled, "t."), image(compiled, "t."),
+					 sq_emit_columns(compiled, "t."), sq_emit_image(compiled, "t.", true),
 					 sq_tree_relation(compiled->query->sink));
 	for (int side = 0; side < 2; side++)
-		appendStringInfo(&text, "%s SELECT '%s'::pg_catalog.text, pg_catalog.to_jsonb(d)"
+		appendStringInfo(&text, "%s SELECT '%s'::pg_catalog.text, pg_catalog.to_jsonb(d.*)"
 						 " OPERATOR(pg_catalog.-) '{streamq image,streamq copy}'::pg_catalog.text[], %s"
 						 " FROM %s d WHERE NOT EXISTS (SELECT FROM %s o"
 						 " WHERE o.\"streamq image\" OPERATOR(pg_catalog.=) d.\"streamq image\""
@@ -247,6 +225,7 @@ sq_emit_count(const SqCompiled *compiled, int source)
 {
 	Oid			relid = list_nth_oid(compiled->query->sources, source);
 	bool		with_children = false;
+	SqStatement *statement;
 	ListCell   *lc;
 
 	foreach(lc, compiled->uses)
@@ -255,8 +234,10 @@ sq_emit_count(const SqCompiled *compiled, int source)
 
 		with_children |= use->source == source && use->with_children;
 	}
-	return sq_emit_statement(compiled,
-							 psprintf("SELECT pg_catalog.count(*) FROM %s%s s TABLESAMPLE streamq.since($%d, $%d)",
-									  with_children ? "" : "ONLY ", sq_tree_relation(relid),
-									  2 * source + 1, 2 * source + 2));
+	statement = sq_emit_statement(compiled,
+								  psprintf("SELECT pg_catalog.count(*) FROM %s%s s TABLESAMPLE streamq.since($%d, $%d)",
+										   with_children ? "" : "ONLY ", sq_tree_relation(relid),
+										   2 * source + 1, 2 * source + 2));
+	sq_tree_give_rights(statement->query, sq_streams_find(compiled->select, relid));
+	return statement;
 }

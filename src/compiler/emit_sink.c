@@ -202,7 +202,7 @@ sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness, bool empty)
 	bool		nulls_differ = sq_sink_nulls_differ(compiled->query->sink, key_names);
 	StringInfoData text;
 	SqStatement *statement;
-	RangeTblEntry *entry;
+	RangeTblEntry *entries[4];
 
 	initStringInfo(&text);
 	appendStringInfo(&text, "%s RETURNING %s, s.xmax = 0 AS added)",
@@ -225,13 +225,16 @@ sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness, bool empty)
 
 	statement = sq_emit_statement(compiled, text.data);
 	/* all found before any is replaced: pieces of the query may have such aliases */
-	entry = sq_tree_find(statement->query, "r");
+	entries[0] = sq_tree_find(statement->query, "d");
+	entries[1] = sq_tree_find(statement->query, "r");
+	entries[2] = having ? sq_tree_find(statement->query, "u") : NULL;
+	entries[3] = nulls_differ ? sq_tree_find(statement->query, "w") : NULL;
+	entries[0]->subquery = states;
+	entries[1]->subquery = sq_groups_touched(compiled, true, true);
 	if (having)
-		sq_tree_find(statement->query, "u")->subquery = sq_groups_touched(compiled, false, false);
+		entries[2]->subquery = sq_groups_touched(compiled, false, false);
 	if (nulls_differ)
-		sq_tree_find(statement->query, "w")->subquery = sq_groups_touched(compiled, true, false);
-	sq_tree_find(statement->query, "d")->subquery = states;
-	entry->subquery = sq_groups_touched(compiled, true, true);
+		entries[3]->subquery = sq_groups_touched(compiled, true, false);
 	return statement;
 }
 
@@ -268,6 +271,42 @@ sq_emit_as_in_sink(const SqCompiled *compiled, const char *prefix)
 }
 
 /*
+ * A row as something to be compared by.  The blanks that char(n) adds are left out;
+ * rounded: floats in fewer digits, as they differ a little when they are added up in
+ * another order.
+ */
+char *
+sq_emit_image(const SqCompiled *compiled, const char *prefix, bool rounded)
+{
+	StringInfoData list;
+	ListCell   *lc;
+
+	initStringInfo(&list);
+	foreach(lc, compiled->select->targetList)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+		const char *column;
+		Oid			type;
+
+		if (tle->resjunk)
+			continue;
+		column = psprintf("%s%s", prefix, quote_identifier(tle->resname));
+		type = get_atttype(compiled->query->sink, get_attnum(compiled->query->sink, tle->resname));
+		appendStringInfoString(&list, list.len > 0 ? ", " : "");
+		if (type == BPCHAROID)
+			appendStringInfo(&list, "CAST(%s AS pg_catalog.text)", column);
+		else if (rounded && (type == FLOAT8OID || type == FLOAT4OID))
+			appendStringInfo(&list, "CASE WHEN %s OPERATOR(pg_catalog.=) ANY ('{NaN,Infinity,-Infinity}')"
+							 " THEN CAST(%s AS pg_catalog.text)"
+							 " ELSE pg_catalog.to_char(CAST(%s AS pg_catalog.float8), '%sEEEE') END",
+							 column, column, column, type == FLOAT8OID ? "9.999999999" : "9.9999");
+		else
+			appendStringInfoString(&list, column);
+	}
+	return psprintf("streamq.row_image(ROW(%s))", list.data);
+}
+
+/*
  * The statement that makes the sink hold the result over all groups.  Equal rows
  * are numbered, so that each has one partner.  What is gone is deleted before
  * anything is inserted, lest a unique constraint of the sink see both.  Returns
@@ -281,16 +320,16 @@ sq_emit_replace(const SqCompiled *compiled)
 	SqStatement *statement;
 
 	initStringInfo(&text);
-	appendStringInfo(&text, "WITH result AS (SELECT x.*, streamq.row_image(ROW(%s)) AS \"streamq image\""
+	appendStringInfo(&text, "WITH result AS (SELECT x.*, %s AS \"streamq image\""
 					 " FROM (SELECT %s FROM %s r) x)",
-					 sq_emit_columns(compiled, "x."), sq_emit_as_in_sink(compiled, "r."),
+					 sq_emit_image(compiled, "x.", false), sq_emit_as_in_sink(compiled, "r."),
 					 sq_tree_placeholder(compiled->select->targetList));
 	appendStringInfoString(&text, ", wanted AS (SELECT y.*, pg_catalog.row_number() OVER"
 						   " (PARTITION BY y.\"streamq image\") AS \"streamq copy\" FROM result y)");
 	appendStringInfo(&text, ", held AS (SELECT z.part, z.place, z.image, pg_catalog.row_number() OVER"
 					 " (PARTITION BY z.image) AS copy FROM (SELECT t.tableoid AS part, t.ctid AS place,"
-					 " streamq.row_image(ROW(%s)) AS image FROM %s t) z)",
-					 sq_emit_columns(compiled, "t."), sink);
+					 " %s AS image FROM %s t) z)",
+					 sq_emit_image(compiled, "t.", false), sink);
 	appendStringInfoString(&text, ", differences AS MATERIALIZED (SELECT b.*, h.part AS \"streamq part\","
 						   " h.place AS \"streamq place\" FROM wanted b FULL JOIN held h"
 						   " ON h.image OPERATOR(pg_catalog.=) b.\"streamq image\""

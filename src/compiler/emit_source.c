@@ -112,9 +112,8 @@ was_read(const SqCompiled *compiled)
 }
 
 /*
- * The rows that have been read before and may belong to groups that close now, in
- * place of the stream.  The range is a little wider than the groups, whose own
- * condition decides.  OFFSET 0 keeps the query's own conditions out, so that
+ * The rows that have been read before and belong to groups that close now, in
+ * place of the stream.  OFFSET 0 keeps the query's own conditions out, so that
  * was_read() sees, and counts, each row of the range.
  */
 static Query *
@@ -123,17 +122,18 @@ rows_of_range(const SqCompiled *compiled, const RangeTblEntry *stream, bool clos
 	const SqSource *source = linitial(compiled->sources);
 	char	   *time = psprintf("s.%s", quote_identifier(get_attname(source->relid, source->event_time, false)));
 	int			nest_level = sq_settings_push_catalog_path();
+	bool		injective = compiled->aggregation->event.injective;
 	StringInfoData text;
 	Query	   *query;
 
 	initStringInfo(&text);
-	appendStringInfo(&text, "SELECT %s FROM %s%s s WHERE %s OPERATOR(pg_catalog.%s) $%d",
+	appendStringInfo(&text, "SELECT %s FROM %s%s s WHERE %s OPERATOR(pg_catalog.%s) %s",
 					 all_columns(source->relid), stream->inh ? "" : "ONLY ",
-					 sq_tree_relation(source->relid), time,
-					 compiled->aggregation->event.injective ? "<=" : "<",
-					 sq_compiled_param(compiled, SQ_PARAM_WATERMARK));
+					 sq_tree_relation(source->relid), time, injective ? "<=" : "<",
+					 deparse_expression((Node *) sq_emit_bound(compiled, SQ_PARAM_WATERMARK),
+										NIL, false, false));
 	if (closed_before)
-		appendStringInfo(&text, " AND %s OPERATOR(pg_catalog.>=) %s", time,
+		appendStringInfo(&text, " AND %s OPERATOR(pg_catalog.%s) %s", time, injective ? ">" : ">=",
 						 deparse_expression((Node *) sq_emit_bound(compiled, SQ_PARAM_CLOSED),
 											NIL, false, false));
 	appendStringInfoString(&text, " OFFSET 0");
@@ -183,6 +183,18 @@ sq_emit_closing(const SqCompiled *compiled, bool closed_before)
 	if (closed_before)
 		sq_delta_restrict(compiled, level, SQ_PARAM_CLOSED, false);
 	return copy;
+}
+
+/* The statement that counts the rows of the range that closes. */
+SqStatement *
+sq_emit_count_range(const SqCompiled *compiled, bool closed_before)
+{
+	RangeTblEntry *stream = sq_streams_find(compiled->select, linitial_oid(compiled->query->sources));
+	Query	   *rows = rows_of_range(compiled, stream, closed_before);
+	SqStatement *statement = sq_emit_statement(compiled, "SELECT pg_catalog.count(*) FROM (SELECT 1) r");
+
+	sq_tree_find(statement->query, "r")->subquery = rows;
+	return statement;
 }
 
 /*

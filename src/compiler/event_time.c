@@ -12,16 +12,19 @@
  * The list of functions below only asserts that they are monotone: for event
  * times a <= b it never happens that f(a) > f(b).  Local times are not (an hour
  * is repeated when daylight saving ends), and adding days to a timestamptz is
- * not either.
+ * not either.  In the few zones whose clock has ever been put back over midnight the
+ * day of a timestamptz is not, quite: rows of that hour count as late.
  */
 #include "compiler/event_time.h"
 
 #include "catalog/pg_type.h"
 #include "catalog/sourcedef.h"
+#include "compiler/strategy.h"
 #include "compiler/streams.h"
 #include "compiler/trace.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "pgtime.h"
 #include "optimizer/optimizer.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
@@ -90,7 +93,7 @@ contains_param(Node *node, void *context)
 static bool
 is_constant(Node *node)
 {
-	return !contain_var_clause(node) && !contain_volatile_functions(node) &&
+	return !contain_var_clause(node) && !sq_strategy_changes(node) &&
 		!contains_param(node, NULL);
 }
 
@@ -120,13 +123,67 @@ is_fixed_interval(Node *node, bool days_vary)
 	return interval->month == 0 && (!days_vary || interval->day == 0);
 }
 
+/* the query's time zone is at the same distance from UTC at all times */
+static bool
+is_fixed_zone(void)
+{
+	long		offset;
+
+	return pg_get_timezone_offset(session_timezone, &offset);
+}
+
+/* date_trunc() to a unit that does not need midnight */
+static bool
+is_short_unit(Node *unit)
+{
+	static const char *const short_units[] = {
+		"microsecond", "microseconds", "millisecond", "milliseconds", "second", "seconds",
+		"minute", "minutes", "hour", "hours",
+	};
+
+	if (!IsA(unit, Const) || ((Const *) unit)->constisnull ||
+		((Const *) unit)->consttype != TEXTOID)
+		return false;
+	for (size_t i = 0; i < lengthof(short_units); i++)
+		if (pg_strcasecmp(TextDatumGetCString(((Const *) unit)->constvalue), short_units[i]) == 0)
+			return true;
+	return false;
+}
+
+/*
+ * True if the function gives the first moment of a window.  Where the clock is put
+ * back to midnight there are two of them, and PostgreSQL takes the second one.
+ */
+static bool
+is_floor(Oid function, List *args)
+{
+	switch (function)
+	{
+		case F_DATE_BIN_INTERVAL_TIMESTAMP_TIMESTAMP:
+		case F_DATE_BIN_INTERVAL_TIMESTAMPTZ_TIMESTAMPTZ:
+		case F_DATE_TRUNC_TEXT_TIMESTAMP:
+		case F_DATE_TIMESTAMP:
+			return true;
+		case F_DATE_TRUNC_TEXT_TIMESTAMPTZ:
+			return is_fixed_zone() || is_short_unit(linitial(args));
+		case F_DATE_TRUNC_TEXT_TIMESTAMPTZ_TEXT:
+			return is_short_unit(linitial(args)) || is_utc(lthird(args));
+		case F_DATE_TIMESTAMPTZ:
+		case F_TIMESTAMPTZ_DATE:
+			return is_fixed_zone();
+		case F_TIMESTAMP_DATE:
+			return true;
+		default:
+			return false;
+	}
+}
+
 /* f(time, ...), all other arguments constant */
 static bool
 is_monotone_call(Oid function, List *args, SqEventKey *key)
 {
 	int			time = 0;		/* which argument */
 	bool		keeps_injective = false;
-	bool		keeps_floor = true;
 
 	switch (function)
 	{
@@ -150,7 +207,6 @@ is_monotone_call(Oid function, List *args, SqEventKey *key)
 				return false;
 			time = 1;
 			keeps_injective = true;
-			keeps_floor = false;	/* comparing the two would take a cast */
 			break;
 		case F_TIMESTAMPTZ_PL_INTERVAL:
 		case F_TIMESTAMPTZ_MI_INTERVAL:
@@ -160,12 +216,10 @@ is_monotone_call(Oid function, List *args, SqEventKey *key)
 								   function == F_TIMESTAMPTZ_MI_INTERVAL))
 				return false;
 			keeps_injective = true;
-			keeps_floor = false;
 			break;
 		case F_DATE_PLI:
 		case F_DATE_MII:
 			keeps_injective = true;
-			keeps_floor = false;
 			break;
 		default:
 			return false;
@@ -175,8 +229,11 @@ is_monotone_call(Oid function, List *args, SqEventKey *key)
 			return false;
 	if (!is_monotone(list_nth(args, time), key))
 		return false;
+	/* a floor of a floor need not give the same when it is taken again */
+	key->floor &= is_floor(function, args) && key->injective;
+	if (key->column_type == DATEOID && !keeps_injective && function != F_DATE_TRUNC_TEXT_TIMESTAMPTZ)
+		key->floor = false;		/* its windows do not begin at midnight */
 	key->injective &= keeps_injective;
-	key->floor &= keeps_floor;
 	return true;
 }
 

@@ -15,7 +15,8 @@ typedef struct SqEventKey
 	Expr	   *function;		/* of a Param, the event time */
 	Oid			column_type;	/* of the event-time column: the Param's */
 	bool		injective;		/* never the same for two times */
-	bool		floor;			/* never beyond its argument */
+	bool		floor;			/* the first moment of a window: never beyond
+								 * its argument, and its own floor */
 } SqEventKey;
 
 extern bool sq_event_time_key(Query *level, Expr *key, List *sources, SqEventKey *result);

@@ -16,6 +16,7 @@
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
 #include "parser/parsetree.h"
+#include "rewrite/rewriteManip.h"
 #include "state/state.h"
 #include "utils/builtins.h"
 #include "utils/typcache.h"
@@ -286,6 +287,7 @@ patch_values(const SqCompiled *compiled, Query *groups)
 		}
 	}
 	inner->hasAggs = true;
+	inner->hasSubLinks = checkExprHasSubLink((Node *) inner->targetList);
 }
 
 /* ------------------------------------------------------ the query over them */

@@ -23,13 +23,56 @@
 #include "parser/parsetree.h"
 #include "rewrite/rewriteManip.h"
 
-/* True for a query level that makes groups of rows. */
+/* True for a query level that makes groups of rows (DISTINCT has become GROUP BY). */
 bool
 sq_shape_aggregates(const Query *query)
 {
 	return query->hasAggs || query->groupClause != NIL || query->groupingSets != NIL ||
-		query->havingQual != NULL ||
-		(query->distinctClause != NIL && !query->hasDistinctOn);
+		query->havingQual != NULL;
+}
+
+/* how deep a walker is below a query */
+typedef struct Depth
+{
+	int			depth;
+} Depth;
+
+/* looks for columns and WITH queries of levels around the query walked */
+static bool
+refers_outside(Node *node, Depth *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Var))
+		return (int) ((Var *) node)->varlevelsup >= context->depth;
+	if (IsA(node, Aggref) && (int) ((Aggref *) node)->agglevelsup >= context->depth)
+		return true;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		return rte->rtekind == RTE_CTE && (int) rte->ctelevelsup >= context->depth;
+	}
+	if (IsA(node, Query))
+	{
+		bool		result;
+
+		context->depth++;
+		result = query_tree_walker((Query *) node, refers_outside, context,
+								   QTW_EXAMINE_RTES_BEFORE);
+		context->depth--;
+		return result;
+	}
+	return expression_tree_walker(node, refers_outside, context);
+}
+
+/* True if a query refers to nothing of levels around it. */
+bool
+sq_shape_stands_alone(Query *query)
+{
+	Depth		context = {0};
+
+	return !refers_outside((Node *) query, &context);
 }
 
 /* SELECT DISTINCT a, b is SELECT a, b GROUP BY a, b */
@@ -82,14 +125,14 @@ union_to_group(Query *query)
 	List	   *names = NIL;
 	ListCell   *lc;
 
+	/* what it has below it moves one level further in */
 	if (setop == NULL || !IsA(setop, SetOperationStmt) || setop->all ||
-		!is_union((Node *) setop))
+		!is_union((Node *) setop) || query->cteList != NIL ||
+		!sq_shape_stands_alone(query))
 		return;
 	below = copyObject(query);
 	below->sortClause = NIL;
 	below->limitCount = below->limitOffset = NULL;
-	below->cteList = NIL;
-	below->hasModifyingCTE = below->hasRecursive = false;
 	below->rowMarks = NIL;
 	foreach(lc, below->targetList)
 	{
@@ -98,8 +141,6 @@ union_to_group(Query *query)
 		tle->ressortgroupref = 0;
 		names = lappend(names, makeString(pstrdup(tle->resname)));
 	}
-	if (query->cteList != NIL)
-		return;					/* would be one level further out */
 	make_union_all(below->setOperations);
 
 	rte = makeNode(RangeTblEntry);
@@ -262,7 +303,8 @@ merge_into_aggregation(Query *query)
 		return false;
 	rte = rt_fetch(rtindex, query->rtable);
 	sub = rte->subquery;
-	if (!can_take_over(sub, query))
+	/* it moves one level further out */
+	if (!can_take_over(sub, query) || !sq_shape_stands_alone(sub))
 		return false;
 
 	has_sublinks = sub->hasSubLinks;
@@ -300,6 +342,13 @@ sq_shape_normalise(Query *query)
 
 		if (rte->rtekind == RTE_SUBQUERY)
 			sq_shape_normalise(rte->subquery);
+	}
+	foreach(lc, query->cteList)
+	{
+		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
+
+		if (IsA(cte->ctequery, Query) && !cte->cterecursive)
+			sq_shape_normalise((Query *) cte->ctequery);
 	}
 	(void) merge_into_aggregation(query);
 }

@@ -9,6 +9,7 @@
 #include "nodes/parsenodes.h"
 
 extern bool sq_shape_aggregates(const Query *query);
+extern bool sq_shape_stands_alone(Query *query);
 extern void sq_shape_normalise(Query *query);
 
 #endif							/* SQ_SHAPE_H */

@@ -26,6 +26,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/relcache.h"
+#include "utils/rls.h"
 
 /* true for a function that may say something else at another time */
 static bool
@@ -56,6 +57,13 @@ changes_walker(Node *node, void *context)
 	if (IsA(node, Query))
 		return query_tree_walker((Query *) node, changes_walker, context, 0);
 	return expression_tree_walker(node, changes_walker, context);
+}
+
+/* True if an expression, or a query, may say something else at another time. */
+bool
+sq_strategy_changes(Node *node)
+{
+	return changes_walker(node, NULL);
 }
 
 /* the name of an index that leads with a column, or NULL */
@@ -133,14 +141,16 @@ sq_strategy_choose(const SqCompiled *compiled, char **reason)
 	if (strcmp(compiled->query->output_mode, "append") != 0)
 		*reason = "groups can change until they are final";
 	else if (!compiled->aggregation->event.floor)
-		*reason = "the event-time key does not start with a window's first moment";
+		*reason = "the event-time key is not sure to be the first moment of a window";
 	else if (list_length(compiled->uses) != 1 || list_length(compiled->sources) != 1)
 		*reason = "the query reads its sources in more than one place";
 	else if (list_length(sq_streams_tables(compiled->select)) != 1)
 		*reason = "the query reads a static table, which may change until a group is final";
 	else if (!is_read_plainly(compiled->select))
 		*reason = "the query reads its source through UNION ALL or WITH, or uses whole rows or system columns of it";
-	else if (changes_walker((Node *) compiled->select, NULL))
+	else if (sq_strategy_is_filtered(compiled))
+		*reason = "row-level security of the source may show other rows later";
+	else if (sq_strategy_changes((Node *) compiled->select))
 		*reason = "the query calls a function whose result may change until a group is final";
 	if (*reason != NULL)
 		return SQ_STRATEGY_STATE;
@@ -152,6 +162,22 @@ sq_strategy_choose(const SqCompiled *compiled, char **reason)
 	}
 	*reason = psprintf("index \"%s\" finds the rows of the groups that become final", index);
 	return SQ_STRATEGY_SOURCE;
+}
+
+/* True if row-level security hides rows of a source from the query. */
+bool
+sq_strategy_is_filtered(const SqCompiled *compiled)
+{
+	ListCell   *lc;
+
+	foreach(lc, compiled->query->sources)
+	{
+		RangeTblEntry *rte = sq_streams_find(compiled->select, lfirst_oid(lc));
+
+		if (check_enable_rls(rte->relid, rte->checkAsUser, true) == RLS_ENABLED)
+			return true;
+	}
+	return false;
 }
 
 /* True if a stream cannot be replaced by a subquery with the same columns. */

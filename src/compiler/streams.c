@@ -241,6 +241,43 @@ sq_streams_expand(Query *query, List *sources)
 	return context.uses;
 }
 
+typedef struct FindContext
+{
+	Oid			relid;
+	RangeTblEntry *found;
+} FindContext;
+
+static bool
+find_walker(Node *node, FindContext *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		if (sq_streams_is_stream(rte) && rte->relid == context->relid)
+			context->found = rte;
+		return context->found != NULL;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, find_walker, context,
+								 QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, find_walker, context);
+}
+
+/* A place where an expanded query reads a source. */
+RangeTblEntry *
+sq_streams_find(Query *query, Oid relid)
+{
+	FindContext context = {relid, NULL};
+
+	(void) find_walker((Node *) query, &context);
+	if (context.found == NULL)
+		elog(ERROR, "query does not read relation %u", relid);
+	return context.found;
+}
+
 /* True for a table that sq_streams_expand() has made to be read by increments. */
 bool
 sq_streams_is_stream(const RangeTblEntry *rte)

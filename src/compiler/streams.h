@@ -19,6 +19,7 @@ extern Query *sq_streams_definition(Oid view);
 extern List *sq_streams_tables(Query *query);
 extern List *sq_streams_among(List *tables, List *sources);
 extern List *sq_streams_expand(Query *query, List *sources);
+extern RangeTblEntry *sq_streams_find(Query *query, Oid relid);
 extern bool sq_streams_is_stream(const RangeTblEntry *rte);
 
 #endif							/* SQ_STREAMS_H */

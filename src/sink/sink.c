@@ -18,6 +18,7 @@
 #include "catalog/pg_attribute.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_index.h"
+#include "catalog/pg_type.h"
 #include "catalog/sourcedef.h"
 #include "commands/trigger.h"
 #include "miscadmin.h"
@@ -295,12 +296,62 @@ sq_sink_create_key(Oid sink, List *columns)
 								column_list(columns)));
 }
 
+/* true if different values of one type stay different in another one */
+static bool
+keeps_apart(Oid type, int32 typmod, Oid target, int32 target_typmod)
+{
+	static const Oid numbers[] = {INT2OID, INT4OID, INT8OID, NUMERICOID};
+	int			from = -1;
+	int			to = -1;
+
+	if (target_typmod != -1 && (type != target || typmod != target_typmod))
+		return false;
+	if (IsBinaryCoercible(type, target))
+		return true;
+	for (int i = 0; i < (int) lengthof(numbers); i++)
+	{
+		if (numbers[i] == type)
+			from = i;
+		if (numbers[i] == target)
+			to = i;
+	}
+	return from >= 0 && to > from;
+}
+
+/* two groups must not become one row */
+static void
+check_key_column(Oid sink, Oid definition, const char *column)
+{
+	Oid			type;
+	int32		typmod;
+	Oid			target;
+	int32		target_typmod;
+	Oid			collation;
+
+	get_atttypetypmodcoll(definition, get_attnum(definition, column), &type, &typmod, &collation);
+	get_atttypetypmodcoll(sink, get_attnum(sink, column), &target, &target_typmod, &collation);
+	if (keeps_apart(type, typmod, target, target_typmod))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_DATATYPE_MISMATCH),
+			 errmsg("group key \"%s\" of sink \"%s\" is of type %s but the query's column is of type %s",
+					column, get_rel_name(sink), format_type_with_typemod(target, target_typmod),
+					format_type_with_typemod(type, typmod)),
+			 errdetail("Rows of different groups could become one."),
+			 errhint("Cast the group key in the query, or change the type of the column.")));
+}
+
 /* Errors if an existing sink has no unique index on the columns of the group key. */
 void
-sq_sink_check_key(Oid sink, List *columns)
+sq_sink_check_key(Oid sink, Oid definition, List *columns)
 {
 	bool		nulls_differ;
+	ListCell   *lc;
 
+	foreach(lc, columns)
+	{
+		check_key_column(sink, definition, lfirst(lc));
+	}
 	if (find_key(sink, columns, &nulls_differ))
 		return;
 	ereport(ERROR,

@@ -14,7 +14,7 @@ extern void sq_sink_check_kind(Oid sink);
 extern void sq_sink_check_columns(Oid sink, Oid definition);
 extern void sq_sink_check_sources(Oid relation, List *sources);
 extern void sq_sink_create_key(Oid sink, List *columns);
-extern void sq_sink_check_key(Oid sink, List *columns);
+extern void sq_sink_check_key(Oid sink, Oid definition, List *columns);
 extern bool sq_sink_nulls_differ(Oid sink, List *columns);
 extern void sq_sink_check_replaceable(Oid sink);
 extern void sq_sink_check_updatable(Oid sink, const char *output_mode);

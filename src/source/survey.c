@@ -234,8 +234,8 @@ survey_page(Relation rel, Buffer buffer, uint64 next_xid,
 
 		if (request->event_time != InvalidAttrNumber)
 			times = event_time_of(&tuple, request->event_time, RelationGetDescr(rel));
-		if (request->time_counts != NULL && times.max != SQ_NO_EVENT_TIME)
-			sq_time_counts_add(request->time_counts, times.max, 1);
+		if (request->time_counts != NULL && times.min != PG_INT64_MAX)
+			sq_time_counts_add(request->time_counts, times.min, 1);
 		if (!listed)
 			add_block(survey, block, request->by_xid);
 		listed = true;

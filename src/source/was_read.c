@@ -20,21 +20,23 @@
 
 PG_FUNCTION_INFO_V1(streamq_was_read);
 
-/* the event time of a row as a timestamp; PG_INT64_MIN if it has none */
-static TimestampTz
-event_time(FunctionCallInfo fcinfo, int argument)
+/* the event time of a row as a timestamp; false if it has none, or infinity */
+static bool
+event_time(FunctionCallInfo fcinfo, int argument, TimestampTz *time)
 {
 	if (PG_ARGISNULL(argument))
-		return PG_INT64_MIN;
+		return false;
 	if (get_fn_expr_argtype(fcinfo->flinfo, argument) == DATEOID)
 	{
 		DateADT		date = PG_GETARG_DATEADT(argument);
 
-		return DATE_NOT_FINITE(date) || date >= TIMESTAMP_END_JULIAN - POSTGRES_EPOCH_JDATE ?
-			PG_INT64_MIN : (TimestampTz) date * USECS_PER_DAY;
+		if (date >= TIMESTAMP_END_JULIAN - POSTGRES_EPOCH_JDATE)
+			return false;
+		*time = DATE_IS_NOBEGIN(date) ? DT_NOBEGIN : (TimestampTz) date * USECS_PER_DAY;
+		return true;
 	}
-	return TIMESTAMP_NOT_FINITE(PG_GETARG_TIMESTAMP(argument)) ? PG_INT64_MIN :
-		PG_GETARG_TIMESTAMP(argument);
+	*time = PG_GETARG_TIMESTAMP(argument);
+	return !TIMESTAMP_IS_NOEND(*time);
 }
 
 /*
@@ -51,8 +53,15 @@ streamq_was_read(PG_FUNCTION_ARGS)
 
 	if (read == NULL || !sq_position_covers(&read->start, xid, (ItemPointer) PG_GETARG_POINTER(2)))
 		PG_RETURN_BOOL(false);
-	time = event_time(fcinfo, 4);
-	if (time != PG_INT64_MIN)
+	if (context->first != NULL)
+	{
+		SqPosition	never = {0};
+
+		never.offset = context->first[read - context->plan->relations];
+		if (sq_position_covers(&never, xid, (ItemPointer) PG_GETARG_POINTER(2)))
+			PG_RETURN_BOOL(false);
+	}
+	if (event_time(fcinfo, 4, &time))
 		sq_time_counts_add(context->counts, time, 1);
 	PG_RETURN_BOOL(true);
 }
