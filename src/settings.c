@@ -127,7 +127,11 @@ sq_settings_push(List *settings)
 	}
 	/* see partial.c */
 	set_until_pop("enable_partitionwise_aggregate", "off");
-	/* nobody knows how few the groups of a batch are: compiling takes longer than it saves */
+
+	/*
+	 * nobody knows how few the groups of a batch are: compiling takes longer
+	 * than it saves
+	 */
 	set_until_pop("jit", "off");
 	return nest_level;
 }

@@ -24,7 +24,8 @@ typedef struct SqQuery
 	List	   *settings;		/* strings "name=value" */
 	char	   *strategy;		/* of an aggregation, NULL for a query without */
 	char	   *strategy_reason;
-	List	   *state_keys;		/* numbers of the state's columns k<n> and s<n>, */
+	List	   *state_keys;		/* numbers of the state's columns k<n> and
+								 * s<n>, */
 	List	   *state_calls;	/* in the order of keys and calls in the query */
 	Oid			late_sink;		/* InvalidOid: late rows are counted only */
 	uint64		checkpoint_cluster; /* what the checkpoint belongs to */

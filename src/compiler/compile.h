@@ -18,7 +18,8 @@ typedef enum SqParam
 {
 	SQ_PARAM_WATERMARK,			/* in force, of the event-time column's type */
 	SQ_PARAM_CLOSED,			/* the one before: groups final then are gone */
-	SQ_PARAM_READ,				/* what has been read before the batch (internal) */
+	SQ_PARAM_READ,				/* what has been read before the batch
+								 * (internal) */
 	SQ_NPARAMS
 } SqParam;
 

@@ -46,9 +46,13 @@ sq_delta_final(const SqCompiled *compiled, const char *key, SqParam param)
 	Expr	   *bound = sq_event_time_bound(&aggregation->event, sq_compiled_param(compiled, param));
 	char	   *text;
 
-	/* made of functions of pg_catalog and constants, so it can be analysed again */
+	/*
+	 * made of functions of pg_catalog and constants, so it can be analysed
+	 * again
+	 */
 	text = psprintf("%s OPERATOR(pg_catalog.%s) %s", key, final_operator(aggregation),
 					deparse_expression((Node *) bound, NIL, false, false));
+
 	sq_settings_pop(nest_level);
 	return text;
 }

@@ -15,6 +15,7 @@ sq_emit_statement(const SqCompiled *compiled, const char *text)
 	SqStatement *statement = palloc0(sizeof(SqStatement));
 
 	statement->source_text = text;
+
 	statement->query = sq_tree_analyse(text, sq_compiled_param_types(compiled));
 	return statement;
 }

@@ -224,7 +224,11 @@ sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness, bool empty)
 					 having ? " OPERATOR(pg_catalog.+) (SELECT pg_catalog.count(*) FROM removed)" : "");
 
 	statement = sq_emit_statement(compiled, text.data);
-	/* all found before any is replaced: pieces of the query may have such aliases */
+
+	/*
+	 * all found before any is replaced: pieces of the query may have such
+	 * aliases
+	 */
 	entries[0] = sq_tree_find(statement->query, "d");
 	entries[1] = sq_tree_find(statement->query, "r");
 	entries[2] = having ? sq_tree_find(statement->query, "u") : NULL;

@@ -420,6 +420,7 @@ Query *
 sq_groups_touched(const SqCompiled *compiled, bool having, bool inserted)
 {
 	Query	   *copy = copyObject(compiled->select);
+
 	/* as deep below the WITH clause as where it is going to be */
 	const char *text = psprintf("WITH kept AS (%s), written AS (SELECT 1 FROM %s(SELECT g.* FROM (%s) g) r%s)"
 								" SELECT 1 FROM written",

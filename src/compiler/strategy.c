@@ -38,7 +38,11 @@ changes(Oid function, void *context)
 		case PROVOLATILE_VOLATILE:
 			return true;
 		case PROVOLATILE_STABLE:
-			/* those of PostgreSQL depend on settings, which are pinned, or the clock */
+
+			/*
+			 * those of PostgreSQL depend on settings, which are pinned, or
+			 * the clock
+			 */
 			return get_func_namespace(function) != PG_CATALOG_NAMESPACE ||
 				function == F_NOW || function == F_TRANSACTION_TIMESTAMP ||
 				function == F_STATEMENT_TIMESTAMP;

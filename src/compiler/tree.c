@@ -110,6 +110,7 @@ sq_tree_equal(Oid type, const char *left, const char *right)
 	text = psprintf("%s OPERATOR(%s.%s) %s", left,
 					quote_identifier(get_namespace_name(form->oprnamespace)),
 					NameStr(form->oprname), right);
+
 	ReleaseSysCache(tuple);
 	return text;
 }

@@ -12,8 +12,8 @@
 typedef struct SqWasRead
 {
 	const SqReadPlan *plan;		/* the starts of its ranges count */
-	SqOffset  **first;			/* of each relation: what is covered by this has
-								 * never been read; NULL: nothing is */
+	SqOffset  **first;			/* of each relation: what is covered by this
+								 * has never been read; NULL: nothing is */
 	uint64		next_xid;
 	SqTimeCounts *counts;		/* counts the rows found */
 } SqWasRead;

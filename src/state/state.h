@@ -14,7 +14,8 @@
 /* which of a query's tables */
 typedef enum SqStateTable
 {
-	SQ_STATE_GROUPS,			/* keys and transition states, a row each group */
+	SQ_STATE_GROUPS,			/* keys and transition states, a row each
+								 * group */
 	SQ_STATE_ROWS,				/* inputs of SQ_CALL_ROWS */
 	SQ_STATE_SET				/* inputs of one SQ_CALL_DISTINCT */
 } SqStateTable;
