@@ -255,27 +255,27 @@ COMMENT ON FUNCTION streamq.explain(text) IS 'the statements that a batch of the
  */
 CREATE FUNCTION streamq.combine_state(agg regprocedure, a anyelement, b anyelement)
 	RETURNS anyelement
-	LANGUAGE C STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'streamq_combine_state';
+	LANGUAGE C STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'streamq_combine_state';
 COMMENT ON FUNCTION streamq.combine_state(regprocedure, anyelement, anyelement) IS
 	'the state of an aggregate over the rows of two states';
 
 CREATE FUNCTION streamq.finalize_state(agg regprocedure, state "any", result anyelement)
 	RETURNS anyelement
-	LANGUAGE C STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'streamq_finalize_state';
+	LANGUAGE C STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'streamq_finalize_state';
 COMMENT ON FUNCTION streamq.finalize_state(regprocedure, "any", anyelement) IS
 	'the value of an aggregate for a state; result is a NULL of its type';
 
 CREATE FUNCTION streamq.finalize_state(agg regprocedure, state "any", result anyelement,
 									   VARIADIC arguments "any")
 	RETURNS anyelement
-	LANGUAGE C STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'streamq_finalize_state';
+	LANGUAGE C STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'streamq_finalize_state';
 COMMENT ON FUNCTION streamq.finalize_state(regprocedure, "any", anyelement, "any") IS
 	'the same where the final function has to know the types of the arguments, NULLs of which are given';
 
 CREATE FUNCTION streamq.resume_state(agg regprocedure, state anyelement, inputs "any",
 									 begun boolean)
 	RETURNS anyelement
-	LANGUAGE C STABLE PARALLEL SAFE AS 'MODULE_PATHNAME', 'streamq_resume_state';
+	LANGUAGE C STABLE PARALLEL RESTRICTED AS 'MODULE_PATHNAME', 'streamq_resume_state';
 COMMENT ON FUNCTION streamq.resume_state(regprocedure, anyelement, "any", boolean) IS
 	'the state of an aggregate after further rows, a record[] of its arguments; without "begun" from the initial value on';
 

@@ -2,8 +2,8 @@
  * aggregate.h
  *		What a call site knows of an aggregate; see aggregate.c.
  */
-#ifndef AGGREGATE_AGGREGATE_H
-#define AGGREGATE_AGGREGATE_H
+#ifndef SQ_AGGREGATE_AGGREGATE_H
+#define SQ_AGGREGATE_AGGREGATE_H
 
 #include "postgres.h"
 
@@ -81,4 +81,4 @@ extern void sq_aggregate_resolve_types(SqAggregate *agg, Oid *args, int nargs,
 extern void sq_aggregate_find_function(SqAggregate *agg, Oid function,
 									   FmgrInfo *flinfo);
 
-#endif							/* AGGREGATE_AGGREGATE_H */
+#endif							/* SQ_AGGREGATE_AGGREGATE_H */

@@ -2,12 +2,12 @@
  * serialized.h
  *		See serialized.c.
  */
-#ifndef AGGREGATE_SERIALIZED_H
-#define AGGREGATE_SERIALIZED_H
+#ifndef SQ_SERIALIZED_H
+#define SQ_SERIALIZED_H
 
 #include "postgres.h"
 
 extern bool sq_serialized_is_known(Oid deserialfn);
 extern bool sq_serialized_is_valid(Oid deserialfn, const bytea *state);
 
-#endif							/* AGGREGATE_SERIALIZED_H */
+#endif							/* SQ_SERIALIZED_H */

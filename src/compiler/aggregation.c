@@ -15,6 +15,7 @@
 #include "compiler/aggregation.h"
 
 #include "access/htup_details.h"
+#include "aggregate/serialized.h"
 #include "catalog/pg_aggregate.h"
 #include "catalog/pg_type.h"
 #include "compiler/shape.h"
@@ -190,11 +191,13 @@ choose_kind(SqCall *call)
 										get_aggregate_argtypes(aggref, inputs));
 	ordered = aggref->aggkind != AGGKIND_NORMAL || aggref->aggorder != NIL;
 	stored = state == INTERNALOID ?
-		OidIsValid(form->aggserialfn) && OidIsValid(form->aggdeserialfn) : is_storable(state);
+		OidIsValid(form->aggserialfn) && sq_serialized_is_known(form->aggdeserialfn) :
+		is_storable(state);
 
 	if (!ordered && stored && OidIsValid(form->aggcombinefn))
 		call->kind = aggref->aggdistinct != NIL ? SQ_CALL_DISTINCT : SQ_CALL_COMBINE;
-	else if (!ordered && stored && state != INTERNALOID && aggref->aggdistinct == NIL)
+	else if (!ordered && stored && state != INTERNALOID && aggref->aggdistinct == NIL &&
+			 !aggref->aggvariadic)
 		call->kind = SQ_CALL_RESUME;
 	else
 		call->kind = SQ_CALL_ROWS;
