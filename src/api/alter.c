@@ -24,6 +24,7 @@
 #include "state/state.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 
 PG_FUNCTION_INFO_V1(streamq_alter_query);
@@ -114,17 +115,53 @@ move_dependent(const SqQuery *query, Oid dependent, Oid old)
 	sq_define_live_view(query, name);
 }
 
-/* stores the SELECT as the definition, in place of the old one */
+/* somebody may have built on the definition, which is going to be another view */
 static void
-replace_definition(SqQuery *query, Query *select)
+check_nothing_depends(const SqQuery *query)
 {
-	Oid			old = query->definition;
+	static SqSql sql = {
+		"SELECT pg_catalog.pg_describe_object(d.classid, d.objid, d.objsubid)"
+		" FROM pg_catalog.pg_depend d WHERE d.refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass"
+		" AND d.refobjid = $1 AND d.deptype = 'n' AND NOT EXISTS (SELECT FROM pg_catalog.pg_rewrite r"
+		" WHERE d.classid = 'pg_catalog.pg_rewrite'::pg_catalog.regclass AND r.oid = d.objid"
+		" AND r.ev_class = $1) LIMIT 1",
+		1, {OIDOID}, NULL
+	};
+	Datum		value = ObjectIdGetDatum(query->definition);
+	MemoryContext context = CurrentMemoryContext;
+	char	   *object = NULL;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	if (sq_engine_query(&sql, &value, NULL) > 0)
+		object = MemoryContextStrdup(context, sq_engine_text(0, 1));
+	sq_engine_end(&engine);
+	if (object != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
+				 errmsg("cannot alter streaming query \"%s\" because other objects depend on its definition",
+						query->name),
+				 errdetail("%s depends on view \"%s.%s\".", object, SQ_QUERY_SCHEMA, query->name),
+				 errhint("Drop it first, or let it read the sink.")));
+}
+
+/* stores the SELECT as another view of the same name; the old one has another name then */
+static Oid
+store_beside(const SqQuery *query, Query *select)
+{
+	RenameRelationInternal(query->definition, psprintf("streamq_old_%u", query->definition),
+						   true, false);
+	CommandCounterIncrement();
+	return sq_define_store(query->name, select);
+}
+
+/* makes the new view the definition, and drops the old one */
+static void
+replace_definition(const SqQuery *query, Oid old)
+{
 	ObjectAddress address;
 	ListCell   *lc;
 
-	RenameRelationInternal(old, psprintf("streamq_old_%u", old), true, false);
-	CommandCounterIncrement();
-	query->definition = sq_define_store(query->name, select);
 	foreach(lc, dependents(old))
 	{
 		move_dependent(query, lfirst_oid(lc), old);
@@ -146,13 +183,16 @@ alter(SqQuery *query, const char *text)
 	Query	   *select = sq_define_analyse(text);
 	SqCompiled *after;
 
+	check_nothing_depends(query);
 	check_sources(query, select);
 	changed.state_keys = changed.state_calls = NIL;
-	after = sq_compile_select(&changed, copyObject(select));
+	changed.definition = store_beside(query, select);
+	/* both have been stored, so that the same is written in the same way */
+	after = sq_compile_select(&changed, sq_streams_definition(changed.definition));
 	sq_compare(before, after, &changed);
 	if (after->aggregation != NULL && !sq_strategy_is_source(after))
 		sq_state_add_count(query->query_id, after->aggregation);
-	replace_definition(&changed, select);
+	replace_definition(&changed, query->definition);
 	sq_sink_check_columns(query->sink, changed.definition);
 	if (strcmp(query->output_mode, "update") == 0 && after->aggregation != NULL &&
 		!sq_compiled_replaces(after))

@@ -216,6 +216,7 @@ streamq_wait(PG_FUNCTION_ARGS)
 	{
 		SqQuery    *query = sq_query_load_owned(name);
 
+		sq_batch_check_checkpoint(query);
 		if (query_is_done(query, upto, &batch_id, nap % NAPS_BEFORE_LOOKING == 0))
 			PG_RETURN_BOOL(true);
 		check_running(query, has_timeout);

@@ -389,6 +389,32 @@ plan_state(SqQuery *query, const SqCompiled *compiled)
 		query->state_calls = lappend_int(query->state_calls, i);
 }
 
+/* a result that replaces the sink's rows would replace those of other queries */
+static void
+check_only_writer(const SqQuery *query)
+{
+	ListCell   *lc;
+
+	foreach(lc, sq_query_names_using(query->sink))
+	{
+		SqQuery    *other = sq_query_load(lfirst(lc), true);
+
+		if (other == NULL || other->sink != query->sink)
+			continue;
+		if (strcmp(query->output_mode, "complete") == 0 || strcmp(other->output_mode, "complete") == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_IN_USE),
+					 errmsg("\"%s\" is the sink of streaming query \"%s\"",
+							get_rel_name(query->sink), other->name),
+					 errdetail("In output mode \"complete\" a query replaces all rows of its sink."),
+					 errhint("Use another sink.")));
+		ereport(NOTICE,
+				(errmsg("\"%s\" is the sink of streaming query \"%s\", too",
+						get_rel_name(query->sink), other->name),
+				 errdetail("Groups with the same key overwrite each other.")));
+	}
+}
+
 /* what the output mode asks of a sink, which has been created if is_new */
 static void
 prepare_sink(const SqQuery *query, const SqCompiled *compiled, bool is_new)
@@ -396,6 +422,7 @@ prepare_sink(const SqQuery *query, const SqCompiled *compiled, bool is_new)
 	if (compiled->aggregation == NULL || strcmp(query->output_mode, "append") == 0)
 		return;
 	sq_sink_check_updatable(query->sink, query->output_mode);
+	check_only_writer(query);
 	if (sq_compiled_replaces(compiled))
 	{
 		if (!is_new)
@@ -428,11 +455,12 @@ late_sink(const SqQuery *query, const SqCompiled *compiled, const char *name)
 	if (!OidIsValid(relid))
 		relid = sq_sink_create(name, name, linitial_oid(query->sources));
 	sq_sink_check_kind(relid);
-	sq_sink_check_sources(relid, query->sources);
-	if (relid == query->sink)
+	if (relid == query->sink || sq_physical_overlap(relid, linitial_oid(query->sources)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
-				 errmsg("the late sink must be another table than the sink")));
+				 errmsg("the late sink must be another table than the sink and the source"),
+				 errhint("Name another table with the argument \"late_sink\".")));
+	sq_sink_check_columns(relid, linitial_oid(query->sources));
 	return relid;
 }
 
@@ -487,7 +515,7 @@ check_name(const char *name)
 		ereport(ERROR,
 				(errcode(ERRCODE_DUPLICATE_OBJECT),
 				 errmsg("streaming query \"%s\" already exists", name),
-				 errhint("Use another name, or streamq.drop_query() first.")));
+				 errhint("Use another name, streamq.alter_query() to change it, or streamq.drop_query() first.")));
 }
 
 static char *

@@ -21,6 +21,7 @@
 #include "spi.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
+#include "utils/rls.h"
 #include "utils/snapmgr.h"
 
 PG_FUNCTION_INFO_V1(streamq_state);
@@ -73,6 +74,7 @@ begin(Shown *shown)
 {
 	SqTimes		times = {false, 0, false, 0};
 
+	sq_batch_check_checkpoint(shown->query);
 	shown->compiled = sq_compile(shown->query);
 	plan_processed(shown, sq_batch_inputs(shown->query, shown->compiled->uses));
 	times.has_closed = shown->checkpoint->has_closed;
@@ -153,8 +155,9 @@ load_readable(const char *name)
 {
 	SqQuery    *query = sq_query_load(name, false);
 
-	if (pg_class_aclcheck(query->sink, GetUserId(), ACL_SELECT) == ACLCHECK_OK &&
-		OidIsValid(query->owner))
+	if (OidIsValid(query->owner) &&
+		pg_class_aclcheck(query->sink, GetUserId(), ACL_SELECT) == ACLCHECK_OK &&
+		check_enable_rls(query->sink, InvalidOid, true) != RLS_ENABLED)
 		return query;
 	return sq_query_load_owned(name);
 }

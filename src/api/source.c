@@ -165,7 +165,8 @@ check_not_updated(Oid relid)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("table \"%s\" is the sink of streaming query \"%s\" in output mode \"%s\"",
 						get_rel_name(relid), query->name, query->output_mode),
-				 errdetail("The query changes rows of the table, and sources are append-only.")));
+				 errdetail("The query changes rows of the table, and sources are append-only."),
+				 errhint("Stream a sink in output mode \"append\".")));
 	}
 }
 

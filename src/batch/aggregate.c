@@ -274,8 +274,9 @@ account_open_rows(Work *work, const SqBacklog *backlog, const SqCut *cut, bool d
 		ereport(WARNING,
 				(errmsg("rows of source \"%s\" were gone before their groups were final",
 						get_rel_name(linitial_oid(work->compiled->query->sources))),
-				 errdetail("%lld rows that streaming query \"%s\" had read were no longer there when it computed their groups.",
-						   (long long) missing, work->compiled->query->name),
+				 errdetail_plural("%lld row that streaming query \"%s\" had read was no longer there when it computed the row's group.",
+								  "%lld rows that streaming query \"%s\" had read were no longer there when it computed their groups.",
+								  missing, (long long) missing, work->compiled->query->name),
 				 errhint("Delete rows only when the watermark in streamq.status has passed the end of their groups.")));
 	work->commit->trimmed_rows = Max(missing, 0);
 	counts->not_before = bound;

@@ -542,9 +542,11 @@ sq_backlog_advance(SqBacklog *backlog, const SqCut *cut, int64 batch_id)
 	for (int i = 0; i < backlog->nrelations; i++)
 	{
 		SqPosition *position = &backlog->relations[i].position;
+		SqOffset   *before = unconstify(SqOffset *, position->offset);
 
 		*position = cut->plan.relations[i].end;
 		position->offset = sq_offset_copy(position->offset);
+		pfree(before);
 	}
 	if (cut->partial_xid != 0)
 		count_partial(backlog, cut);

@@ -33,11 +33,11 @@
 #include "utils/syscache.h"
 
 /*
- * A checkpoint counts the transactions of the cluster in which it was made, for
- * the relations that were there.
+ * Errors if a query's checkpoint is not of this database: it counts the transactions
+ * of the cluster in which it was made, for the relations that were there.
  */
-static void
-check_checkpoint(const SqQuery *query)
+void
+sq_batch_check_checkpoint(const SqQuery *query)
 {
 	if (query->checkpoint_cluster != GetSystemIdentifier() ||
 		query->checkpoint_definition != query->definition)
@@ -402,7 +402,7 @@ sq_batch_execute(SqRunner *runner)
 		MemoryContextSwitchTo(old);
 		return SQ_BATCH_STOPPED;
 	}
-	check_checkpoint(query);
+	sq_batch_check_checkpoint(query);
 	if (query->strategy != NULL)
 		sq_state_set_owner(query->query_id, query->owner);
 	runner->had_failures = query->retries > 0;

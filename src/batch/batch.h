@@ -36,6 +36,7 @@ typedef struct SqRunner
 } SqRunner;
 
 extern SqBatchOutcome sq_batch_execute(SqRunner *runner);
+extern void sq_batch_check_checkpoint(const SqQuery *query);
 extern void sq_batch_forget_backlog(SqRunner *runner);
 extern List *sq_batch_inputs(const SqQuery *query, List *uses);
 

@@ -221,6 +221,8 @@ query_streams(Query *query, Level *outer)
 
 #define HINT_SINK \
 	"Stream the plain rows, and compute the rest over the sink when it is read."
+#define HINT_ABOVE \
+	"Put it at a level above the aggregation."
 #define HINT_COMPLETE \
 	"Use output mode \"complete\" for an aggregation, or compute it over the sink when it is read."
 
@@ -234,7 +236,7 @@ is_complete(void)
 static void
 accept_order(Query *query)
 {
-	const char *hint = accepting.aggregation ? HINT_COMPLETE : HINT_SINK;
+	const char *hint = is_complete() ? HINT_ABOVE : accepting.aggregation ? HINT_COMPLETE : HINT_SINK;
 
 	if (query->hasWindowFuncs)
 		refuse("a window function is not supported on a stream", hint);

@@ -37,11 +37,59 @@ table_column(const RangeTblEntry *rte, Var *var, void *context)
 							var->varcollid, 0);
 }
 
+/* takes out of range tables what does not matter here: columns that are looked at */
+static bool
+forget_columns(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		rte->selectedCols = NULL;
+		if (rte->rtekind == RTE_RELATION && !rte->inFromCl)
+		{
+			/* the definition itself, which is another view now */
+			rte->relid = InvalidOid;
+			rte->eref = NULL;
+		}
+		return false;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, forget_columns, context, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, forget_columns, context);
+}
+
+/* true if both read the same FROM clause, so that columns are numbered in the same way */
+static bool
+have_same_tables(const SqCompiled *before, const SqCompiled *after)
+{
+	Query	   *a = copyObject(before->aggregation->level);
+	Query	   *b = copyObject(after->aggregation->level);
+
+	(void) query_tree_walker(a, forget_columns, NULL, QTW_EXAMINE_RTES_BEFORE);
+	(void) query_tree_walker(b, forget_columns, NULL, QTW_EXAMINE_RTES_BEFORE);
+	return equal(a->rtable, b->rtable) && equal(a->cteList, b->cteList) &&
+		equal(a->jointree->fromlist, b->jointree->fromlist);
+}
+
 static bool
 is_same(const SqCompiled *before, Node *a, const SqCompiled *after, Node *b)
 {
-	Node	   *x = sq_trace(before->aggregation->level, a, table_column, NULL);
-	Node	   *y = sq_trace(after->aggregation->level, b, table_column, NULL);
+	Node	   *x;
+	Node	   *y;
+
+	if (have_same_tables(before, after))
+	{
+		x = copyObject(a);
+		y = copyObject(b);
+		(void) forget_columns(x, NULL);
+		(void) forget_columns(y, NULL);
+		return equal(x, y);
+	}
+	x = sq_trace(before->aggregation->level, a, table_column, NULL);
+	y = sq_trace(after->aggregation->level, b, table_column, NULL);
 
 	return x != NULL && y != NULL && equal(x, y);
 }
@@ -64,7 +112,8 @@ match_keys(const SqCompiled *before, const SqCompiled *after)
 		{
 			SqKey	   *old = lfirst(lc2);
 
-			if (is_same(before, (Node *) old->expr, after, (Node *) key->expr))
+			if ((old->clause == NULL) == (key->clause == NULL) &&
+				is_same(before, (Node *) old->expr, after, (Node *) key->expr))
 				number = old->number;
 		}
 		if (number == 0 || list_member_int(numbers, number))
@@ -121,7 +170,7 @@ sq_compare(const SqCompiled *before, SqCompiled *after, SqQuery *query)
 	if ((before->aggregation->time_key == NULL) != (after->aggregation->time_key == NULL) ||
 		(after->aggregation->time_key != NULL &&
 		 !equal(before->aggregation->event.function, after->aggregation->event.function)))
-		refuse("The group key that carries the event time is another one.");
+		refuse("The first group key that carries the event time is another one.");
 	if (sq_strategy_is_source(before))
 	{
 		/* nothing is kept that could be misread */

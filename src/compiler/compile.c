@@ -21,6 +21,8 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
+#define RESERVED_PREFIX "streamq "
+
 static List *
 load_sources(const SqQuery *query)
 {
@@ -154,6 +156,25 @@ check_volatile(const SqCompiled *compiled)
 				 errhint("Store the function's result in the source when a row is inserted.")));
 }
 
+/* columns of the engine's own stand beside those of the result in some statements */
+static void
+check_names(const Query *select)
+{
+	ListCell   *lc;
+
+	foreach(lc, select->targetList)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+
+		if (!tle->resjunk && tle->resname != NULL &&
+			strncmp(tle->resname, RESERVED_PREFIX, strlen(RESERVED_PREFIX)) == 0)
+			ereport(ERROR,
+					(errcode(ERRCODE_RESERVED_NAME),
+					 errmsg("column name \"%s\" is reserved", tle->resname),
+					 errdetail("Names that begin with \"%s\" are used by streamq.", RESERVED_PREFIX)));
+	}
+}
+
 /*
  * Takes a query apart.  select is its definition, which becomes part of the
  * result; an error if it does not stream in the query's output mode.
@@ -164,6 +185,7 @@ sq_compile_select(const SqQuery *query, Query *select)
 	SqCompiled *compiled = palloc0(sizeof(SqCompiled));
 	Query	   *level;
 
+	check_names(select);
 	compiled->query = query;
 	compiled->sources = load_sources(query);
 	compiled->select = select;

@@ -52,7 +52,7 @@ key_values(const SqAggregation *aggregation)
 static char *
 table_name(const SqCompiled *compiled, SqStateTable table, int call)
 {
-	return sq_tree_relation(sq_state_relation(compiled->query->query_id, table, call));
+	return sq_tree_relation(sq_state_relation(compiled->query, table, call));
 }
 
 /* the state of a call over no rows at all */

@@ -121,7 +121,7 @@ rows_values(const SqCompiled *compiled)
 		first = false;
 	}
 	appendStringInfo(&text, " FROM (SELECT r.* FROM %s r WHERE r.h = %s AND %s ORDER BY r.place) i) v",
-					 sq_tree_relation(sq_state_relation(compiled->query->query_id, SQ_STATE_ROWS, 0)),
+					 sq_tree_relation(sq_state_relation(compiled->query, SQ_STATE_ROWS, 0)),
 					 sq_groups_hash(aggregation, "s"), sq_groups_same(aggregation, "r", "s"));
 	return text.data;
 }
@@ -353,7 +353,7 @@ Query *
 sq_groups_result(const SqCompiled *compiled, const char *condition)
 {
 	Query	   *copy = copyObject(compiled->select);
-	char	   *from = sq_tree_relation(sq_state_relation(compiled->query->query_id,
+	char	   *from = sq_tree_relation(sq_state_relation(compiled->query,
 														  SQ_STATE_GROUPS, 0));
 
 	read_groups(compiled, sq_accept(copy, compiled->query->output_mode),
@@ -370,7 +370,7 @@ Query *
 sq_groups_values(const SqCompiled *compiled)
 {
 	Query	   *copy = copyObject(compiled->aggregation->level);
-	char	   *from = sq_tree_relation(sq_state_relation(compiled->query->query_id,
+	char	   *from = sq_tree_relation(sq_state_relation(compiled->query,
 														  SQ_STATE_GROUPS, 0));
 
 	copy->havingQual = NULL;

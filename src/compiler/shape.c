@@ -172,38 +172,69 @@ union_to_group(Query *query)
 	}
 }
 
-/* WITH queries that are used once, at their own level, become subqueries */
+/* where a WITH query is used */
+typedef struct Inlining
+{
+	CommonTableExpr *cte;
+	Index		depth;			/* below the level that defines it */
+} Inlining;
+
+/* puts a WITH query in the place where it is used, as the planner's inline_cte() */
+static bool
+inline_walker(Node *node, Inlining *context)
+{
+	bool		result;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		if (rte->rtekind != RTE_CTE || rte->ctelevelsup != context->depth ||
+			strcmp(rte->ctename, context->cte->ctename) != 0)
+			return false;
+		rte->rtekind = RTE_SUBQUERY;
+		rte->subquery = copyObject((Query *) context->cte->ctequery);
+		if (context->depth > 0)
+			IncrementVarSublevelsUp((Node *) rte->subquery, context->depth, 1);
+		rte->security_barrier = false;
+		rte->ctename = NULL;
+		rte->ctelevelsup = 0;
+		rte->self_reference = false;
+		rte->coltypes = rte->coltypmods = rte->colcollations = NIL;
+		return true;			/* there is only one such place */
+	}
+	if (IsA(node, Query))
+	{
+		context->depth++;
+		result = query_tree_walker((Query *) node, inline_walker, context,
+								   QTW_EXAMINE_RTES_BEFORE);
+		context->depth--;
+		return result;
+	}
+	return expression_tree_walker(node, inline_walker, context);
+}
+
+/* WITH queries that are used once become subqueries */
 static void
 inline_ctes(Query *query)
 {
 	ListCell   *lc;
-	ListCell   *lc2;
 
 	foreach(lc, query->cteList)
 	{
 		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
+		Inlining	context = {cte, 0};
 
 		if (cte->cterefcount != 1 || cte->cterecursive ||
-			cte->ctematerialized == CTEMaterializeAlways || !IsA(cte->ctequery, Query) ||
+			cte->ctematerialized == CTEMaterializeAlways ||
+			!IsA(cte->ctequery, Query) ||
 			((Query *) cte->ctequery)->commandType != CMD_SELECT ||
 			contain_volatile_functions(cte->ctequery))
 			continue;
-		foreach(lc2, query->rtable)
-		{
-			RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc2);
-
-			if (rte->rtekind != RTE_CTE || rte->ctelevelsup != 0 ||
-				strcmp(rte->ctename, cte->ctename) != 0)
-				continue;
-			rte->rtekind = RTE_SUBQUERY;
-			rte->subquery = (Query *) cte->ctequery;
-			rte->security_barrier = false;
-			rte->ctename = NULL;
-			rte->self_reference = false;
-			rte->coltypes = rte->coltypmods = rte->colcollations = NIL;
+		if (query_tree_walker(query, inline_walker, &context, QTW_EXAMINE_RTES_BEFORE))
 			query->cteList = foreach_delete_current(query->cteList, lc);
-			break;
-		}
 	}
 }
 

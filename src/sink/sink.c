@@ -162,7 +162,7 @@ check_column(Relation rel, Form_pg_attribute column)
 				 errhint("Cast the query's column.")));
 }
 
-/* Checks that each column of the definition can be assigned in the sink. */
+/* Checks that each column of a relation can be assigned in the sink. */
 void
 sq_sink_check_columns(Oid sink, Oid definition)
 {
@@ -171,7 +171,8 @@ sq_sink_check_columns(Oid sink, Oid definition)
 	TupleDesc	desc = RelationGetDescr(definition_rel);
 
 	for (int i = 0; i < desc->natts; i++)
-		check_column(sink_rel, TupleDescAttr(desc, i));
+		if (!TupleDescAttr(desc, i)->attisdropped)
+			check_column(sink_rel, TupleDescAttr(desc, i));
 	table_close(definition_rel, NoLock);
 	table_close(sink_rel, NoLock);
 }

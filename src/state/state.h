@@ -21,7 +21,7 @@ typedef enum SqStateTable
 } SqStateTable;
 
 extern char *sq_state_name(int32 query_id, SqStateTable table, int call);
-extern Oid	sq_state_relation(int32 query_id, SqStateTable table, int call);
+extern Oid	sq_state_relation(const SqQuery *query, SqStateTable table, int call);
 extern void sq_state_create(const SqQuery *query, const SqAggregation *aggregation);
 extern void sq_state_add_count(int32 query_id, const SqAggregation *aggregation);
 extern void sq_state_drop(int32 query_id);

@@ -46,12 +46,20 @@ sq_state_name(int32 query_id, SqStateTable table, int call)
 	}
 }
 
-/* The table, or InvalidOid. */
+/* The table; an error if somebody has dropped it. */
 Oid
-sq_state_relation(int32 query_id, SqStateTable table, int call)
+sq_state_relation(const SqQuery *query, SqStateTable table, int call)
 {
-	return get_relname_relid(sq_state_name(query_id, table, call),
-							 get_namespace_oid(SQ_STATE_SCHEMA, false));
+	char	   *name = sq_state_name(query->query_id, table, call);
+	Oid			relid = get_relname_relid(name, get_namespace_oid(SQ_STATE_SCHEMA, false));
+
+	if (!OidIsValid(relid))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the state of streaming query \"%s\" is gone", query->name),
+				 errdetail("Table \"%s.%s\" does not exist.", SQ_STATE_SCHEMA, name),
+				 errhint("Drop the query and create it again.")));
+	return relid;
 }
 
 /* All tables of a query, as a list of oids. */
@@ -320,7 +328,8 @@ sq_state_clear(int32 query_id, Oid owner)
 void
 sq_state_set_owner(int32 query_id, Oid owner)
 {
-	Oid			relid = sq_state_relation(query_id, SQ_STATE_GROUPS, 0);
+	Oid			relid = get_relname_relid(sq_state_name(query_id, SQ_STATE_GROUPS, 0),
+										  get_namespace_oid(SQ_STATE_SCHEMA, false));
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	bool		is_owned;
 	ListCell   *lc;
