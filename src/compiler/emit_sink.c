@@ -17,6 +17,7 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "sink/sink.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
@@ -87,6 +88,57 @@ sink_name(const SqCompiled *compiled)
 	return sq_tree_relation(compiled->query->sink);
 }
 
+/* the result's columns as what the sink makes of them */
+static char *
+as_in_sink(const SqCompiled *compiled, const char *prefix, bool named)
+{
+	StringInfoData list;
+	ListCell   *lc;
+
+	initStringInfo(&list);
+	foreach(lc, compiled->select->targetList)
+	{
+		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+		Oid			type;
+		int32		typmod;
+		Oid			collation;
+
+		if (tle->resjunk)
+			continue;
+		get_atttypetypmodcoll(compiled->query->sink,
+							  get_attnum(compiled->query->sink, tle->resname),
+							  &type, &typmod, &collation);
+		/* too long a string is an error when it is inserted, not cut off here */
+		if (type == VARCHAROID || type == BPCHAROID || type == BITOID || type == VARBITOID)
+			typmod = -1;
+		appendStringInfo(&list, "%sCAST(%s%s AS %s)", list.len > 0 ? ", " : "", prefix,
+						 quote_identifier(tle->resname), sq_tree_type(type, typmod, InvalidOid));
+		if (named)
+			appendStringInfo(&list, " AS %s", quote_identifier(tle->resname));
+	}
+	return list.data;
+}
+
+/* The result's columns, each after a prefix, as what the sink makes of them. */
+char *
+sq_emit_as_in_sink(const SqCompiled *compiled, const char *prefix)
+{
+	return as_in_sink(compiled, prefix, true);
+}
+
+/*
+ * Errors if the sink has been altered since the query was created, so that the
+ * statements below could not be made.
+ */
+void
+sq_emit_check_sink(const SqCompiled *compiled, List *key_names)
+{
+	LockRelationOid(compiled->query->sink, AccessShareLock);
+	sq_sink_check_columns(compiled->query->sink, compiled->query->definition);
+	if (key_names != NIL)
+		sq_sink_check_key(compiled->query->sink, compiled->query->definition, key_names);
+}
+
 /* -------------------------------------------------------------------- append */
 
 /* The statement that inserts a result, whose columns are the query's. */
@@ -148,6 +200,15 @@ any_null(List *names, const char *row)
 	return text.data;
 }
 
+/* a row of the sink t has other values than one of the result */
+static char *
+differs(const SqCompiled *compiled, const char *row)
+{
+	return psprintf("pg_catalog.record_image_ne(ROW(%s), ROW(%s))",
+					sq_emit_columns(compiled, "t."),
+					as_in_sink(compiled, psprintf("%s.", row), false));
+}
+
 /* SET c = excluded.c of all but the keys, where that changes something */
 static char *
 update_action(const SqCompiled *compiled, List *key_names)
@@ -199,11 +260,13 @@ sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness, bool empty)
 	char	   *sink = sink_name(compiled);
 	char	   *none = sq_tree_placeholder(compiled->select->targetList);
 	bool		having = compiled->aggregation->level->havingQual != NULL;
-	bool		nulls_differ = sq_sink_nulls_differ(compiled->query->sink, key_names);
+	bool		nulls_differ;
 	StringInfoData text;
 	SqStatement *statement;
 	RangeTblEntry *entries[4];
 
+	sq_emit_check_sink(compiled, key_names);
+	nulls_differ = sq_sink_nulls_differ(compiled->query->sink, key_names);
 	initStringInfo(&text);
 	appendStringInfo(&text, "%s RETURNING %s, s.xmax = 0 AS added)",
 					 sq_emit_merge_text(compiled, states, empty),
@@ -213,11 +276,16 @@ sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness, bool empty)
 						 sink, none, same_keys(compiled, key_names, "u"));
 	/* an index in which NULLs differ does not find them */
 	if (nulls_differ)
-		appendStringInfo(&text, ", cleared AS (DELETE FROM %s t USING %s w WHERE (%s) AND %s RETURNING 1)",
-						 sink, none, any_null(key_names, "w"), same_keys(compiled, key_names, "w"));
-	appendStringInfo(&text, ", written AS (INSERT INTO %s AS t (%s) SELECT %s FROM %s r"
-					 " ON CONFLICT (%s) DO %s RETURNING 1)",
-					 sink, sq_emit_columns(compiled, ""), sq_emit_columns(compiled, "r."), none,
+		appendStringInfo(&text, ", cleared AS (DELETE FROM %s t USING %s w WHERE (%s) AND %s AND %s RETURNING 1)",
+						 sink, none, any_null(key_names, "w"), same_keys(compiled, key_names, "w"),
+						 differs(compiled, "w"));
+	appendStringInfo(&text, ", written AS (INSERT INTO %s AS t (%s) SELECT %s FROM %s r",
+					 sink, sq_emit_columns(compiled, ""), sq_emit_columns(compiled, "r."), none);
+	if (nulls_differ)
+		appendStringInfo(&text, " WHERE NOT ((%s) AND EXISTS (SELECT FROM %s t WHERE %s AND NOT %s))",
+						 any_null(key_names, "r"), sink, same_keys(compiled, key_names, "r"),
+						 differs(compiled, "r"));
+	appendStringInfo(&text, " ON CONFLICT (%s) DO %s RETURNING 1)",
 					 name_list(key_names), update_action(compiled, key_names));
 	appendStringInfo(&text, " SELECT (SELECT pg_catalog.count(*) FROM kept a WHERE a.added),"
 					 " (SELECT pg_catalog.count(*) FROM written)%s",
@@ -243,36 +311,6 @@ sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness, bool empty)
 }
 
 /* ------------------------------------------------------------------ complete */
-
-/* The result's columns as what the sink makes of them. */
-char *
-sq_emit_as_in_sink(const SqCompiled *compiled, const char *prefix)
-{
-	StringInfoData list;
-	ListCell   *lc;
-
-	initStringInfo(&list);
-	foreach(lc, compiled->select->targetList)
-	{
-		TargetEntry *tle = lfirst_node(TargetEntry, lc);
-		Oid			type;
-		int32		typmod;
-		Oid			collation;
-
-		if (tle->resjunk)
-			continue;
-		get_atttypetypmodcoll(compiled->query->sink,
-							  get_attnum(compiled->query->sink, tle->resname),
-							  &type, &typmod, &collation);
-		/* too long a string is an error when it is inserted, not cut off here */
-		if (type == VARCHAROID || type == BPCHAROID || type == BITOID || type == VARBITOID)
-			typmod = -1;
-		appendStringInfo(&list, "%sCAST(%s%s AS %s) AS %s", list.len > 0 ? ", " : "", prefix,
-						 quote_identifier(tle->resname), sq_tree_type(type, typmod, InvalidOid),
-						 quote_identifier(tle->resname));
-	}
-	return list.data;
-}
 
 /*
  * A row as something to be compared by.  The blanks that char(n) adds are left out;
@@ -323,6 +361,7 @@ sq_emit_replace(const SqCompiled *compiled)
 	StringInfoData text;
 	SqStatement *statement;
 
+	sq_emit_check_sink(compiled, NIL);
 	initStringInfo(&text);
 	appendStringInfo(&text, "WITH result AS (SELECT x.*, %s AS \"streamq image\""
 					 " FROM (SELECT %s FROM %s r) x)",

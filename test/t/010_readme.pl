@@ -73,7 +73,8 @@ foreach my $block (blocks($text))
 	my $script = join "\n", grep { !/^\s*--/ } @lines;
 
 	# who waits for all queries gets them all up to date first
-	$script = "CALL streamq.run('titled_clicks'); CALL streamq.run('slow_pages');\n$script"
+	$script = "SELECT format('CALL streamq.run(%L)', name) FROM streamq.status"
+	  . " WHERE 'clicks'::regclass = ANY (sources) \\gexec\n$script"
 	  if $script =~ /streamq\.wait\(name/;
 
 	my $output = output_of($node, "$script\n");
