@@ -118,7 +118,6 @@ CREATE TABLE streamq.commits (
 	open_span bigint,
 	open_times timestamptz[],
 	open_rows bigint[],
-	closed_watermark timestamptz,
 	PRIMARY KEY (name, batch_id)
 );
 COMMENT ON TABLE streamq.commits IS 'checkpoint: the commit record of each recent batch, with its figures';
@@ -126,8 +125,7 @@ COMMENT ON COLUMN streamq.commits.duration_ms IS 'from the start of the batch to
 COMMENT ON COLUMN streamq.commits.planning_ms IS 'thereof: finding out what is new';
 COMMENT ON COLUMN streamq.commits.execution_ms IS 'thereof: planning and running the statements';
 COMMENT ON COLUMN streamq.commits.watermark IS 'watermark after the batch, in force in the next one';
-COMMENT ON COLUMN streamq.commits.batch_watermark IS 'watermark in force in the batch: rows of groups final under it are late';
-COMMENT ON COLUMN streamq.commits.closed_watermark IS 'groups final under this watermark have been given out, or forgotten';
+COMMENT ON COLUMN streamq.commits.batch_watermark IS 'watermark in force in the batch: groups final under it are closed after the batch, and further rows of them late';
 COMMENT ON COLUMN streamq.commits.late_rows IS 'rows left out because their group was final already';
 COMMENT ON COLUMN streamq.commits.state_rows IS 'groups held after the batch';
 COMMENT ON COLUMN streamq.commits.trimmed_rows IS 'rows that had been read and were gone from the source when their group became final, with strategy "source"';

@@ -77,8 +77,8 @@ begin(Shown *shown)
 	sq_batch_check_checkpoint(shown->query);
 	shown->compiled = sq_compile(shown->query);
 	plan_processed(shown, sq_batch_inputs(shown->query, shown->compiled->uses));
-	times.has_closed = shown->checkpoint->has_closed;
-	times.closed = shown->checkpoint->closed_watermark;
+	times.has_closed = shown->checkpoint->had_watermark;
+	times.closed = shown->checkpoint->batch_watermark;
 	shown->params = sq_finality_params(shown->compiled, &shown->plan, sq_offset_empty(), &times, NULL);
 }
 

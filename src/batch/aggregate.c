@@ -46,8 +46,8 @@ times_of(const SqCheckpoint *last)
 
 	times.has_watermark = last->has_watermark;
 	times.watermark = last->watermark;
-	times.has_closed = last->has_closed;
-	times.closed = last->closed_watermark;
+	times.has_closed = last->had_watermark;
+	times.closed = last->batch_watermark;
 	return times;
 }
 
@@ -61,7 +61,10 @@ has_moved(const SqCheckpoint *last)
 
 /*
  * True if groups that are held are final under the watermark left by the last
- * batch, so that a batch has something to do even without new rows.
+ * batch, so that a batch has something to do even without new rows.  If not, groups
+ * final under that watermark count as closed all the same: whatever comes to them
+ * from now on is late.  So with strategy "source" the numbers of open rows must never
+ * be too low.
  */
 bool
 sq_aggregate_is_due(const SqCompiled *compiled, const SqCheckpoint *last)
@@ -332,14 +335,8 @@ sq_aggregate_execute(const SqCompiled *compiled, const SqBacklog *backlog, const
 		keep_rows(&work);
 	if (cut->rows > 0 && sq_compiled_replaces(compiled))
 		replace_result(&work);
-	commit->has_closed = work.times.has_closed;
-	commit->closed_watermark = work.times.closed;
 	if (due)
-	{
 		close_groups(&work);
-		commit->has_closed = true;
-		commit->closed_watermark = work.times.watermark;
-	}
 	if (from_source)
 		account_open_rows(&work, backlog, cut, due);
 	sq_debug_point("after-sink");

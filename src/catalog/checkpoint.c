@@ -32,9 +32,9 @@
 	" execution_ms, input_rows, late_rows, output_rows, state_rows, watermark," \
 	" max_event_time, source_max_event_time, total_input_rows, total_late_rows," \
 	" total_output_rows, batch_watermark, trimmed_rows, total_trimmed_rows," \
-	" open_span, open_times, open_rows, closed_watermark)" \
+	" open_span, open_times, open_rows)" \
 	" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16," \
-	" $17, $18, $19, $20, $21, $22, $23)"
+	" $17, $18, $19, $20, $21, $22)"
 
 /* now and then */
 #define TRIM_COMMITS \
@@ -93,7 +93,7 @@ load_commit(const char *name, SqCheckpoint *checkpoint, MemoryContext context)
 	static SqSql sql = {
 		"SELECT batch_id, watermark, source_max_event_time, total_input_rows,"
 		" total_late_rows, total_output_rows, state_rows, batch_watermark,"
-		" total_trimmed_rows, open_span, open_times, open_rows, closed_watermark"
+		" total_trimmed_rows, open_span, open_times, open_rows"
 		" FROM streamq.commits"
 		" WHERE name = $1 ORDER BY batch_id DESC LIMIT 1",
 		1, {TEXTOID}, NULL
@@ -130,9 +130,6 @@ load_commit(const char *name, SqCheckpoint *checkpoint, MemoryContext context)
 	checkpoint->had_watermark = !isnull;
 	checkpoint->batch_watermark = isnull ? 0 : DatumGetTimestampTz(column);
 	checkpoint->total_trimmed_rows = DatumGetInt64(sq_engine_value(0, 9, &isnull));
-	column = sq_engine_value(0, 13, &isnull);
-	checkpoint->has_closed = !isnull;
-	checkpoint->closed_watermark = isnull ? 0 : DatumGetTimestampTz(column);
 	load_open_rows(checkpoint, context);
 }
 
@@ -322,13 +319,13 @@ insert_commit(const char *name, const SqCheckpoint *last, const SqCommitRecord *
 {
 	static SqSql sql = {
 		INSERT_COMMIT,
-		23, {TEXTOID, INT8OID, TIMESTAMPTZOID, FLOAT8OID, FLOAT8OID, FLOAT8OID,
+		22, {TEXTOID, INT8OID, TIMESTAMPTZOID, FLOAT8OID, FLOAT8OID, FLOAT8OID,
 			INT8OID, INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID, TIMESTAMPTZOID,
 			TIMESTAMPTZARRAYOID, INT8OID, INT8OID, INT8OID, TIMESTAMPTZOID, INT8OID,
-		INT8OID, INT8OID, TIMESTAMPTZARRAYOID, INT8ARRAYOID, TIMESTAMPTZOID}, NULL
+		INT8OID, INT8OID, TIMESTAMPTZARRAYOID, INT8ARRAYOID}, NULL
 	};
-	Datum		values[23];
-	char		nulls[23];
+	Datum		values[22];
+	char		nulls[22];
 
 	memset(nulls, ' ', sizeof(nulls));
 	values[0] = CStringGetTextDatum(name);
@@ -351,9 +348,6 @@ insert_commit(const char *name, const SqCheckpoint *last, const SqCommitRecord *
 	values[17] = Int64GetDatum(commit->trimmed_rows);
 	values[18] = Int64GetDatum(last->total_trimmed_rows + commit->trimmed_rows);
 	set_open_rows(commit->open_rows, &values[19], &nulls[19]);
-	values[22] = TimestampTzGetDatum(commit->closed_watermark);
-	if (!commit->has_closed)
-		nulls[22] = 'n';
 	if (!commit->had_watermark)
 		nulls[16] = 'n';
 	if (!commit->has_watermark)

@@ -29,10 +29,8 @@ typedef struct SqCheckpoint
 	int64		batch_id;		/* -1 before the first */
 	bool		has_watermark;
 	TimestampTz watermark;
-	bool		had_watermark;	/* in force in that batch */
-	TimestampTz batch_watermark;
-	bool		has_closed;		/* groups final under this one are closed */
-	TimestampTz closed_watermark;
+	bool		had_watermark;	/* in force in that batch: groups final under */
+	TimestampTz batch_watermark;	/* it are closed */
 	TimestampTz *source_times;	/* greatest event time of each source, or
 								 * PG_INT64_MIN */
 	int			nsources;
@@ -73,8 +71,6 @@ typedef struct SqCommitRecord
 	TimestampTz watermark;
 	bool		had_watermark;
 	TimestampTz batch_watermark;
-	bool		has_closed;
-	TimestampTz closed_watermark;
 	SqTimeCounts *open_rows;	/* NULL: not counted */
 	TimestampTz max_event_time; /* PG_INT64_MIN: none */
 	TimestampTz *source_times;

@@ -227,6 +227,12 @@ inline_ctes(Query *query)
 		CommonTableExpr *cte = lfirst_node(CommonTableExpr, lc);
 		Inlining	context = {cte, 0};
 
+		if (cte->cterefcount == 0 && IsA(cte->ctequery, Query) &&
+			((Query *) cte->ctequery)->commandType == CMD_SELECT)
+		{
+			query->cteList = foreach_delete_current(query->cteList, lc);
+			continue;
+		}
 		if (cte->cterefcount != 1 || cte->cterecursive ||
 			cte->ctematerialized == CTEMaterializeAlways ||
 			!IsA(cte->ctequery, Query) ||
