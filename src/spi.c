@@ -126,6 +126,19 @@ sq_engine_run(SqSql *sql, Datum *values, const char *nulls)
 }
 
 /*
+ * The newest snapshot.  The first one of a transaction stays in force for it, and a
+ * batch has to take that when it has all its locks; before that a snapshot of the
+ * kind serves by which catalogs are read.
+ */
+static Snapshot
+newest_snapshot(void)
+{
+	if (FirstSnapshotSet)
+		return GetLatestSnapshot();
+	return GetCatalogSnapshot(InvalidOid);
+}
+
+/*
  * Runs a SELECT under the newest snapshot, whatever the isolation level, or under
  * sq_engine_snapshot; returns the number of rows.
  */
@@ -136,7 +149,7 @@ sq_engine_query(SqSql *sql, Datum *values, const char *nulls)
 
 	prepare(sql);
 	ret = SPI_execute_snapshot(sql->plan, values, nulls,
-							   sq_engine_snapshot ? sq_engine_snapshot : GetLatestSnapshot(),
+							   sq_engine_snapshot ? sq_engine_snapshot : newest_snapshot(),
 							   InvalidSnapshot, true, false, 0);
 	if (ret < 0)
 		elog(ERROR, "\"%s\" failed: %s", sql->text, SPI_result_code_string(ret));

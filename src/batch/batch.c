@@ -12,6 +12,7 @@
 #include "batch/batch.h"
 
 #include "access/xlog.h"
+#include "catalog/pg_inherits.h"
 #include "batch/aggregate.h"
 #include "batch/finality.h"
 #include "batch/statement.h"
@@ -31,6 +32,12 @@
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+
+static bool
+keeps_state(const SqQuery *query)
+{
+	return query->strategy != NULL && strcmp(query->strategy, SQ_STRATEGY_STATE) == 0;
+}
 
 /*
  * Errors if a query's checkpoint is not of this database: it counts the transactions
@@ -269,12 +276,6 @@ may_follow_up(const SqCompiled *compiled, const SqCommitRecord *commit)
 		(!commit->had_watermark || commit->watermark > commit->batch_watermark);
 }
 
-static bool
-keeps_state(const SqQuery *query)
-{
-	return query->strategy != NULL && strcmp(query->strategy, SQ_STRATEGY_STATE) == 0;
-}
-
 /* the part of a batch that runs under the query's settings */
 static SqBatchOutcome
 execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
@@ -345,6 +346,24 @@ may_run(const SqRunner *runner, const SqQuery *query)
 }
 
 /*
+ * Locks the tables that a query reads, and its state.  That has to come before the
+ * snapshot: rows that somebody has put into a table while we waited for him, having
+ * emptied or rewritten it, would not be seen.
+ */
+static void
+lock_tables(const SqQuery *query)
+{
+	ListCell   *lc;
+
+	foreach(lc, sq_streams_tables(sq_streams_definition(query->definition)))
+	{
+		(void) find_all_inheritors(lfirst_oid(lc), AccessShareLock, NULL);
+	}
+	if (keeps_state(query))
+		sq_state_lock(query);
+}
+
+/*
  * The query, with what it needs locked; NULL, or an error in the foreground, if it
  * is not there.
  */
@@ -363,6 +382,8 @@ load_query(const SqRunner *runner)
 	}
 	LockRelationOid(query->sink, RowExclusiveLock);
 	LockRelationOid(query->definition, AccessShareLock);
+	if (SearchSysCacheExists1(RELOID, ObjectIdGetDatum(query->definition)))
+		lock_tables(query);
 	/* somebody may have dropped it, and the query with it, while we waited */
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(query->definition)))
 		query = sq_query_load(runner->name, runner->background);

@@ -24,6 +24,7 @@ extern char *sq_state_name(int32 query_id, SqStateTable table, int call);
 extern Oid	sq_state_relation(const SqQuery *query, SqStateTable table, int call);
 extern void sq_state_create(const SqQuery *query, const SqAggregation *aggregation);
 extern void sq_state_add_count(int32 query_id, const SqAggregation *aggregation);
+extern void sq_state_lock(const SqQuery *query);
 extern void sq_state_drop(int32 query_id);
 extern void sq_state_clear(int32 query_id, Oid owner);
 extern void sq_state_set_owner(int32 query_id, Oid owner);

@@ -25,6 +25,7 @@
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "spi.h"
+#include "storage/lmgr.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -273,6 +274,29 @@ sq_state_create(const SqQuery *query, const SqAggregation *aggregation)
 	{
 		if (((SqCall *) lfirst(lc))->kind == SQ_CALL_DISTINCT)
 			create_set(query, aggregation, lfirst(lc));
+	}
+}
+
+static void
+lock_if_exists(const char *name)
+{
+	Oid			relid = get_relname_relid(name, get_namespace_oid(SQ_STATE_SCHEMA, false));
+
+	if (OidIsValid(relid))
+		LockRelationOid(relid, RowExclusiveLock);
+}
+
+/* Locks the tables of a query, to be written. */
+void
+sq_state_lock(const SqQuery *query)
+{
+	ListCell   *lc;
+
+	lock_if_exists(sq_state_name(query->query_id, SQ_STATE_GROUPS, 0));
+	lock_if_exists(sq_state_name(query->query_id, SQ_STATE_ROWS, 0));
+	foreach(lc, query->state_calls)
+	{
+		lock_if_exists(sq_state_name(query->query_id, SQ_STATE_SET, lfirst_int(lc)));
 	}
 }
 
