@@ -221,6 +221,7 @@ streamq_alter_query(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot alter streaming query \"%s\" while it is running", query->name),
 				 errhint("Use streamq.stop() first.")));
+	sq_state_set_owner(query);
 	sq_runner_become_owner(query, &identity);
 	nest_level = sq_settings_push(query->settings);
 	alter(query, text_to_cstring(PG_GETARG_TEXT_PP(1)));

@@ -13,6 +13,7 @@
 #include "progress/shared.h"
 #include "source/physical.h"
 #include "source/survey.h"
+#include "state/state.h"
 #include "storage/latch.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -122,6 +123,7 @@ groups_are_due(const SqQuery *query, const SqCheckpoint *checkpoint)
 
 	if (query->strategy == NULL)
 		return false;
+	sq_state_set_owner(query);
 	sq_runner_become_owner(query, &identity);
 	nest_level = sq_settings_push(query->settings);
 	due = sq_aggregate_is_due(sq_compile(query), checkpoint);

@@ -9,6 +9,7 @@
 #include "access/table.h"
 #include "batch/batch.h"
 #include "batch/finality.h"
+#include "batch/runner.h"
 #include "batch/statement.h"
 #include "catalog/checkpoint.h"
 #include "catalog/dependency.h"
@@ -668,6 +669,24 @@ streamq_drop_query(PG_FUNCTION_ARGS)
 	PG_RETURN_VOID();
 }
 
+/* empty state tables, even if some are gone */
+static void
+make_state_anew(const SqQuery *query)
+{
+	SqIdentity	identity;
+	int			nest_level;
+	SqCompiled *compiled;
+
+	sq_runner_become_owner(query, &identity);
+	nest_level = sq_settings_push(query->settings);
+	compiled = sq_compile(query);
+	sq_settings_pop(nest_level);
+	sq_runner_become_self(&identity);
+	sq_state_drop(query->query_id);
+	CommandCounterIncrement();
+	sq_state_create(query, compiled->aggregation);
+}
+
 /*
  * streamq.reset(name text, starting_position text)
  *
@@ -687,7 +706,8 @@ streamq_reset(PG_FUNCTION_ARGS)
 				 errmsg("cannot reset streaming query \"%s\" while it is running", name),
 				 errhint("Use streamq.stop() first.")));
 	sq_checkpoint_delete(name);
-	sq_state_clear(query->query_id, query->owner);
+	if (query->strategy != NULL && strcmp(query->strategy, SQ_STRATEGY_STATE) == 0)
+		make_state_anew(query);
 	sq_query_set_fresh(name, position);
 	if (strcmp(position, "latest") == 0)
 		sq_api_start_latest(name, query->sources);

@@ -19,6 +19,7 @@
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "spi.h"
+#include "state/state.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
 #include "utils/rls.h"
@@ -178,6 +179,7 @@ show(FunctionCallInfo fcinfo, void (*function) (ReturnSetInfo *, Shown *))
 	memset(&shown, 0, sizeof(shown));
 	shown.query = function == show_live ? load_readable(sq_api_name_argument(fcinfo)) :
 		sq_query_load_owned(sq_api_name_argument(fcinfo));
+	sq_state_set_owner(shown.query);
 	sq_runner_become_owner(shown.query, &identity);
 	nest_level = sq_settings_push(shown.query->settings);
 	PG_TRY();

@@ -424,8 +424,7 @@ sq_batch_execute(SqRunner *runner)
 		return SQ_BATCH_STOPPED;
 	}
 	sq_batch_check_checkpoint(query);
-	if (query->strategy != NULL)
-		sq_state_set_owner(query->query_id, query->owner);
+	sq_state_set_owner(query);
 	runner->had_failures = query->retries > 0;
 
 	PushActiveSnapshot(GetTransactionSnapshot());

@@ -19,6 +19,8 @@
 #include "parser/parse_relation.h"
 #include "miscadmin.h"
 #include "parser/parsetree.h"
+#include "sink/sink.h"
+#include "storage/lmgr.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
@@ -243,6 +245,9 @@ keep_late(const SqCompiled *compiled)
 	if (pass_up(rows, &relid, &columns) == 0)
 		refuse_late_sink("The query reads its source through a WITH query that is used more than once.");
 	check_rights(relid);
+	/* it, or the source, may have been altered */
+	LockRelationOid(compiled->query->late_sink, RowExclusiveLock);
+	sq_sink_check_columns(compiled->query->late_sink, relid);
 	initStringInfo(&names);
 	initStringInfo(&values);
 	foreach(lc, columns)

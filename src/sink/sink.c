@@ -140,6 +140,8 @@ check_column(Relation rel, Form_pg_attribute column)
 				(errcode(ERRCODE_INVALID_COLUMN_REFERENCE),
 				 errmsg("cannot assign to system column \"%s\"", name)));
 	target = TupleDescAttr(RelationGetDescr(rel), attnum - 1);
+	if (target->attgenerated != '\0' && column->attgenerated != '\0')
+		return;					/* a late sink made like the source */
 	if (target->attgenerated != '\0')
 		ereport(ERROR,
 				(errcode(ERRCODE_GENERATED_ALWAYS),

@@ -26,8 +26,7 @@ extern void sq_state_create(const SqQuery *query, const SqAggregation *aggregati
 extern void sq_state_add_count(int32 query_id, const SqAggregation *aggregation);
 extern void sq_state_lock(const SqQuery *query);
 extern void sq_state_drop(int32 query_id);
-extern void sq_state_clear(int32 query_id, Oid owner);
-extern void sq_state_set_owner(int32 query_id, Oid owner);
+extern void sq_state_set_owner(const SqQuery *query);
 extern List *sq_state_relations(int32 query_id);
 
 /* compact.c */

@@ -18,6 +18,7 @@
 #include "state/state.h"
 
 #include "access/htup_details.h"
+#include "access/xlog.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
@@ -330,29 +331,11 @@ sq_state_drop(int32 query_id)
 	}
 }
 
-/* Empties the tables of a query, as its owner, who may have put triggers on them. */
+/* Gives the tables to the owner of the query, if that has become somebody else. */
 void
-sq_state_clear(int32 query_id, Oid owner)
+sq_state_set_owner(const SqQuery *query)
 {
-	Oid			user_id;
-	int			sec_context;
-	ListCell   *lc;
-
-	GetUserIdAndSecContext(&user_id, &sec_context);
-	foreach(lc, sq_state_relations(query_id))
-	{
-		SetUserIdAndSecContext(owner, sec_context | SECURITY_LOCAL_USERID_CHANGE |
-							   SECURITY_RESTRICTED_OPERATION);
-		sq_execute_as_user(psprintf("TRUNCATE %s", qualified(get_rel_name(lfirst_oid(lc)))));
-		SetUserIdAndSecContext(user_id, sec_context);
-	}
-}
-
-/* Gives the tables to the owner of the query, who may have changed. */
-void
-sq_state_set_owner(int32 query_id, Oid owner)
-{
-	Oid			relid = get_relname_relid(sq_state_name(query_id, SQ_STATE_GROUPS, 0),
+	Oid			relid = get_relname_relid(sq_state_name(query->query_id, SQ_STATE_GROUPS, 0),
 										  get_namespace_oid(SQ_STATE_SCHEMA, false));
 	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
 	bool		is_owned;
@@ -361,16 +344,16 @@ sq_state_set_owner(int32 query_id, Oid owner)
 
 	if (!HeapTupleIsValid(tuple))
 		return;
-	is_owned = ((Form_pg_class) GETSTRUCT(tuple))->relowner == owner;
+	is_owned = ((Form_pg_class) GETSTRUCT(tuple))->relowner == query->owner;
 	ReleaseSysCache(tuple);
-	if (is_owned)
+	if (is_owned || !OidIsValid(query->owner) || RecoveryInProgress())
 		return;
-	foreach(lc, sq_state_relations(query_id))
+	foreach(lc, sq_state_relations(query->query_id))
 	{
 		sq_engine_begin(&engine);
 		sq_engine_command(psprintf("ALTER TABLE %s OWNER TO %s",
 								   qualified(get_rel_name(lfirst_oid(lc))),
-								   quote_identifier(GetUserNameFromId(owner, false))));
+								   quote_identifier(GetUserNameFromId(query->owner, false))));
 		sq_engine_end(&engine);
 	}
 }
