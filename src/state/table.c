@@ -18,10 +18,12 @@
 #include "state/state.h"
 
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
+#include "commands/tablecmds.h"
 #include "compiler/tree.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
@@ -350,10 +352,11 @@ sq_state_set_owner(const SqQuery *query)
 		return;
 	foreach(lc, sq_state_relations(query->query_id))
 	{
+		/* not as a command: a batch does this before it has its snapshot */
 		sq_engine_begin(&engine);
-		sq_engine_command(psprintf("ALTER TABLE %s OWNER TO %s",
-								   qualified(get_rel_name(lfirst_oid(lc))),
-								   quote_identifier(GetUserNameFromId(query->owner, false))));
+		LockRelationOid(lfirst_oid(lc), AccessExclusiveLock);
+		ATExecChangeOwner(lfirst_oid(lc), query->owner, false, AccessExclusiveLock);
+		CommandCounterIncrement();
 		sq_engine_end(&engine);
 	}
 }
