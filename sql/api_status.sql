@@ -22,7 +22,7 @@ SELECT streamq.create_query('both', 'SELECT id FROM src UNION ALL SELECT id FROM
 
 -- before the first batch
 SELECT name, owner = current_user AS mine, state, output_mode, sink, sources, trigger_interval, batch_id, watermark,
-	   total_input_rows, total_late_rows, total_output_rows, last_batch_at, last_error, retries, worker_pid
+	   total_input_rows, total_late_rows, total_output_rows, state_rows, total_trimmed_rows, last_batch_at, last_error, retries, worker_pid
 FROM streamq.status ORDER BY name;
 SELECT * FROM streamq.progress;
 SELECT name, batch_id, relation, start_offset::text = end_offset::text AS nothing, end_offset::text = target::text AS finished
@@ -36,11 +36,11 @@ INSERT INTO src2 VALUES (1);
 CALL streamq.run('filtered');
 CALL streamq.run('both');
 SELECT name, state, output_mode, sink, sources, trigger_interval, batch_id, watermark,
-	   total_input_rows, total_late_rows, total_output_rows,
+	   total_input_rows, total_late_rows, total_output_rows, state_rows, total_trimmed_rows,
 	   last_batch_at IS NOT NULL AS recent, last_error, retries, worker_pid
 FROM streamq.status ORDER BY name;
 SELECT name, batch_id, started_at IS NOT NULL AS started, duration_ms IS NOT NULL AS lasted,
-	   input_rows, late_rows, output_rows, state_rows, watermark, max_event_time,
+	   input_rows, late_rows, output_rows, state_rows, trimmed_rows, watermark, batch_watermark, max_event_time,
 	   input_rows_per_second IS NOT NULL AS arrived, processed_rows_per_second IS NOT NULL AS processed
 FROM streamq.progress ORDER BY name, batch_id;
 SELECT name, batch_id, planning_ms IS NOT NULL AND execution_ms IS NOT NULL AS durations,

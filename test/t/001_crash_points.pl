@@ -288,7 +288,7 @@ sql($node, q{
 		END LOOP;
 		FOR what, contents IN SELECT 'batch ' || batch_id,
 			(to_jsonb(c) - '{name,started_at,duration_ms,planning_ms,execution_ms}'::text[])::text
-			FROM streamq.commits c WHERE name = query
+			FROM streamq.commits c WHERE name = query ORDER BY batch_id DESC LIMIT 20
 		LOOP
 			RETURN NEXT;
 		END LOOP;
@@ -344,7 +344,7 @@ is(sql($node, q{SELECT string_agg(name, ' ' ORDER BY name) FROM streamq.queries
 my $names = join ', ', map { "('$_->{name}')" } @aggregations;
 
 # Whether a batch of a query gets to a point: the first one that is to come, or
-# if one has been done, any of the others.
+# if one has been done, any of the others.  It begins even if nothing is to be done.
 sub gets_to
 {
 	my ($query, $point, $done) = @_;
@@ -352,20 +352,24 @@ sub gets_to
 	# without a limit, the second batch only closes groups
 	my $has_rows = !$done || $query->{limit};
 
+	return 1 if $point eq 'batch-start';
 	return 0 if !$has_rows && !$query->{watermark};
 	return $has_rows && !$from_source if $point eq 'before-sink';
 	return $query->{watermark} && !$from_source if $point eq 'after-close';
 	return 1;
 }
 
-# CALL run of all queries in one session, which goes on after errors.
+# CALL run of all queries, one after the other, also after errors.  Each is in a
+# session of its own, as a serialization failure comes once in a session.
 sub run_all
 {
 	my ($prefix, $point, $expected) = @_;
 	my $stderr = '';
 
-	$node->psql('postgres', join("\n", "SET streamq.debug_point = '$point';",
-			map { "CALL streamq.run('$prefix$_->{name}');" } @aggregations),
+	$node->psql('postgres', join("\n", map { (
+				$point =~ /serialize/ ? '\c' : '',
+				"SET streamq.debug_point = '$point';",
+				"CALL streamq.run('$prefix$_->{name}');") } @aggregations),
 		stderr => \$stderr, on_error_stop => 0);
 	my $errors = () = $stderr =~ /ERROR/g;
 	my $at_point = () = $stderr =~ /ERROR:  debug point/g;
@@ -374,7 +378,9 @@ sub run_all
 	return $errors == $expected && $at_point == $expected;
 }
 
-# Six windows further on, with rows that are late by then.
+# Six windows further on, with rows that are late by then.  No two pieces of these
+# transactions fit into one batch, so a limit cuts them in the same way whether the
+# runner has forgotten its backlog or not.
 my $minutes = 0;
 sub load_events
 {
@@ -385,7 +391,7 @@ sub load_events
 				ELSE '2024-01-01'::timestamptz + ($minutes + $_->[0]) * interval '1 minute'
 					+ i * interval '3 seconds' - (i % 7 = 3)::int * interval '4 minutes' END,
 			i % 3, i % 5 FROM generate_series(1, $_->[1]) i;}
-	} [ 0, 15 ], [ 1, 15 ], [ 2, 2 * $limit - 5 ], [ 4, 5 ]);
+	} [ 0, 15 ], [ 1, 15 ], [ 2, 2 * $limit - 5 ], [ 4, 8 ]);
 	return;
 }
 
@@ -411,8 +417,9 @@ sub all_aggregations_well
 				FROM left_by(q.name) a FULL JOIN left_by('twin_' || q.name) b USING (what)
 				WHERE a.contents IS DISTINCT FROM b.contents) d ORDER BY 1, 2});
 	my $state = sql($node, qq{
-		SELECT s.name, s.state_rows, h.* FROM streamq.status s, held(s.name) h
-		WHERE (s.state_rows, 0) IS DISTINCT FROM (h.groups, h.orphans)});
+		SELECT name, state_rows, h.* FROM (VALUES $names) q (name)
+			JOIN streamq.status USING (name), held(name) h
+		WHERE (state_rows, 0) IS DISTINCT FROM (h.groups, h.orphans)});
 	my $verified = sql($node, qq{
 		SELECT q.name, v.* FROM (VALUES $names) q (name), streamq.verify(q.name) v
 		WHERE NOT explained_by_late_rows});
@@ -477,24 +484,21 @@ sub aggregations
 	my $name = "$action in $by at $point, " . ($done ? 'one batch done' : 'none done');
 	my $expected = grep { gets_to($_, $point, $done) } @aggregations;
 	my %was;
-	my $before;
 
 	load_events();
 	ok(run_all('twin_', '', 0), "$name: the twins have run");
 	ok(run_all('', 'after-commit:error', scalar @aggregations), "$name: one batch is done") if $done;
 	%was = batch_numbers();
-	$before = committed();
 	if ($action eq 'crash')
 	{
 		my $seen = crash_all($by, $point, $expected, $name);
-		my %is;
 
-		SKIP:
-		{
-			# in the background they have gone on by now
-			skip 'in the background', 1 if $by eq 'worker';
-			is(committed(), $seen, "$name: there is what was committed");
-		}
+		# in the background they may have gone on by now
+		is(committed(), $seen, "$name: there is what was committed") if $by eq 'run';
+	}
+	elsif ($action eq 'serialize')
+	{
+		ok(run_all('', "$point:serialize", 0), "$name: no call fails");
 	}
 	elsif ($by eq 'run')
 	{
@@ -508,7 +512,7 @@ sub aggregations
 			"$name: all fail that get there");
 		clear_point($node);
 	}
-	if ($by eq 'run')
+	if ($by eq 'run' && $action ne 'serialize')
 	{
 		my %is = batch_numbers();
 		my @moved = grep { gets_to($_, $point, $done) && $is{ $_->{name} } != $was{ $_->{name} }
@@ -518,7 +522,7 @@ sub aggregations
 		  unless $point eq 'after-close';
 		ok(run_all('', '', 0), "$name: all go on");
 	}
-	else
+	elsif ($by eq 'worker')
 	{
 		wait_for($node, q{NOT EXISTS (SELECT FROM streamq.status a JOIN streamq.status b ON b.name = 'twin_' || a.name
 			WHERE a.batch_id IS DISTINCT FROM b.batch_id)}, "$name: all go on by themselves");
@@ -529,11 +533,12 @@ sub aggregations
 }
 
 my $done = 0;
-foreach my $action (qw(error crash))
+foreach my $action (qw(error crash serialize))
 {
 	foreach my $point (qw(batch-start before-sink after-close after-sink before-commit after-commit))
 	{
-		foreach my $by (qw(run worker))
+		next if $action eq 'serialize' && $point eq 'after-commit';
+		foreach my $by ($action eq 'serialize' ? 'run' : qw(run worker))
 		{
 			aggregations($action, $by, $point, $done);
 			$done = !$done;

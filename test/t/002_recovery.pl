@@ -3,7 +3,9 @@
 #
 # Whatever happens, background queries go on by themselves and the sinks are
 # exact; a query that keeps failing stops in state "failed", and once mended
-# continues from the same offsets.
+# continues from the same offsets.  Groups that were final when the server went
+# down are given out when it is back, without new rows.  What comes out of a dump is
+# refused until it is reset.
 use strict;
 use warnings FATAL => 'all';
 
@@ -367,6 +369,269 @@ fails_and_is_mended(
 	is(last_batch($node, 'q_five'), $batch + 1, "$name: it continues where it was");
 	exact_ok($node, 'q_five', "$name: exact", 42);
 	exact_ok($node, 'q_all', "$name: the other is exact");
+}
+
+
+# ---------------------------------------- groups that are final and still held
+
+# Between the batch that moves the watermark and the one without rows that gives
+# out groups, or forgets them, something happens.
+my @windows = qw(q_state q_source q_forgets);
+my $window = q{date_bin('1 minute', at, '2024-01-01')};
+
+sql($node, qq{
+	CREATE TABLE visits (id bigserial, at timestamptz, k int);
+	CREATE INDEX ON visits USING brin (at);
+	CREATE TABLE places (k int PRIMARY KEY, name text);
+	INSERT INTO places VALUES (0, 'here'), (1, 'there'), (2, 'where');
+	SELECT streamq.add_source('visits', 'at', '30 seconds');
+	SELECT streamq.create_query('q_state', \$\$
+		SELECT $window AS minute, name, count(*) AS visits, array_agg(id ORDER BY id) AS ids
+		FROM visits JOIN places USING (k) GROUP BY 1, 2 \$\$);
+	SELECT streamq.create_query('q_source', \$\$
+		SELECT $window AS minute, k, count(*) AS visits FROM visits GROUP BY 1, 2 \$\$, late_sink => 'late_visits');
+	SELECT streamq.create_query('q_forgets', \$\$
+		SELECT $window AS minute, k, count(*) AS visits, count(DISTINCT id % 5) AS d
+		FROM visits GROUP BY 1, 2 \$\$, output_mode => 'update');
+});
+is(sql($node, q{SELECT string_agg(strategy, ' ' ORDER BY name) FROM streamq.queries WHERE name = ANY ('{q_state,q_source,q_forgets}')}),
+	'state source state', 'both strategies are there');
+
+# Six minutes further on; rows of before, some too late.
+my $minutes = 0;
+sub load_visits
+{
+	$minutes += 6;
+	sql($node, qq{
+		INSERT INTO visits (at, k) SELECT '2024-01-01'::timestamptz + $minutes * interval '1 minute'
+			+ i * interval '6 seconds' - (i % 9 = 0)::int * interval '5 minutes', i % 3 FROM generate_series(1, 30) i});
+	return;
+}
+
+# Lets the batch with the rows be done, by an error right after it.
+sub do_first_batch
+{
+	my ($name) = @_;
+
+	load_visits();
+	foreach my $query (@windows)
+	{
+		like(sql_error($node, "SET streamq.debug_point = 'after-commit:error'; CALL streamq.run('$query')"),
+			qr/debug point "after-commit"/, "$name: $query has read the rows");
+	}
+	return;
+}
+
+# How many groups should have been given out, or forgotten, and have not.
+my $held = qq{SELECT concat_ws(' ',
+		(SELECT count(*) FROM final) - (SELECT count(*) FROM q_state),
+		(SELECT count(*) FROM final) - (SELECT count(*) FROM q_source),
+		(SELECT state_rows FROM streamq.status WHERE name = 'q_forgets')
+			- (SELECT count(DISTINCT ($window, k)) FROM visits) + (SELECT count(*) FROM final))};
+
+sub groups_held
+{
+	return sql($node, qq{
+		WITH final AS (SELECT DISTINCT $window, k FROM visits
+			WHERE $window <= (SELECT watermark - interval '1 minute' FROM streamq.status WHERE name = 'q_source'))
+		$held});
+}
+
+sub nothing_held_ok
+{
+	my ($name) = @_;
+
+	is(groups_held(), '0 0 0', "$name: no group that is final is held any more");
+	is(sql($node, q{SELECT q.name, v.* FROM unnest('{q_state,q_source,q_forgets}'::text[]) q (name), streamq.verify(name) v
+			WHERE NOT explained_by_late_rows}), '', "$name: exact");
+	is(join(' ', map { sql($node, "CALL streamq.run('$_')") } @windows), '0|0 0|0 0|0', "$name: nothing more is to be done");
+	return;
+}
+
+sub watermarks
+{
+	return sql($node, q{SELECT name, watermark FROM streamq.status
+		WHERE name = ANY ('{q_state,q_source,q_forgets}') ORDER BY name});
+}
+
+load_visits();
+sql($node, "CALL streamq.run('$_')") foreach @windows;
+nothing_held_ok('undisturbed');
+
+foreach my $how (qw(restart crash))
+{
+	my $before;
+
+	do_first_batch($how);
+	unlike(groups_held(), qr/\b0\b/, "$how: groups are final and held");
+	$before = watermarks();
+	if ($how eq 'restart')
+	{
+		$node->restart;
+	}
+	else
+	{
+		$node->kill9;
+		start_until_up($node);
+	}
+	is(watermarks(), $before, "$how: the watermarks are the same");
+	is(join(' ', map { sql($node, "CALL streamq.run('$_')") } @windows), '1|0 1|0 1|0',
+		"$how: the next run does a batch without rows");
+	is(watermarks(), $before, "$how: the watermarks are still the same");
+	nothing_held_ok($how);
+}
+
+# in the background: nothing but start() is needed
+do_first_batch('start()');
+sql($node, join ' ', map { "SELECT streamq.start('$_');" } @windows);
+is(join(' ', map { sql($node, "SELECT streamq.wait('$_')") } @windows), 't t t', 'start(): waiting includes it');
+is(groups_held(), '0 0 0', 'start(): groups that are final are given out');
+
+# nor that, if they were started
+{
+	my $name = 'kill -9 of a worker between two batches';
+	my $hold = holder($node);
+	my $log;
+
+	set_point($node, 'after-commit:wait');
+	load_visits();
+	wait_for($node, q{EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = 7777 AND NOT granted)},
+		"$name: a query is there");
+	$log = -s $node->logfile;
+	kill 'KILL', sql($node, q{SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND objid = 7777 AND NOT granted LIMIT 1});
+	$node->wait_for_log(qr/database system is ready to accept connections/, $log);
+	$node->poll_query_until('postgres', 'SELECT true');
+	eval { $hold->{run}->finish };
+	clear_point($node);
+	is(join(' ', map { sql($node, "SELECT streamq.wait('$_')") } @windows), 't t t', "$name: goes on by itself");
+	sql($node, join ' ', map { "SELECT streamq.stop('$_');" } @windows);
+	nothing_held_ok($name);
+}
+
+# rows of long ago, and the newest one gone: the watermark stays where it is
+{
+	my $before = watermarks();
+	my $late = sql($node, 'SELECT count(*) FROM late_visits');
+
+	sql($node, q{DELETE FROM visits WHERE at = (SELECT max(at) FROM visits);
+		INSERT INTO visits (at, k) SELECT '2023-12-01', 1 FROM generate_series(1, 5)});
+	$node->restart;
+	sql($node, "CALL streamq.run('$_')") foreach @windows;
+	is(watermarks(), $before, 'rows of long ago do not move the watermark back');
+	is(sql($node, 'SELECT count(*) FROM late_visits'), $late + 5, 'they are late');
+}
+is(sql($node, q{SELECT count(*) FROM (SELECT watermark < lag(watermark) OVER w OR watermark IS NULL AND lag(watermark) OVER w IS NOT NULL
+		OR batch_watermark IS DISTINCT FROM lag(watermark) OVER w AND batch_id > 0
+		FROM streamq.commits WINDOW w AS (PARTITION BY name ORDER BY batch_id)) x (is_wrong) WHERE is_wrong}), '0',
+	'no watermark has ever moved back, each is in force in the next batch');
+
+# of two sources, each keeps its own time
+sql($node, q{
+	CREATE TABLE fast (at timestamptz);
+	CREATE TABLE slow (at timestamptz);
+	SELECT streamq.add_source('fast', 'at', '10 seconds');
+	SELECT streamq.add_source('slow', 'at', '10 seconds');
+	SELECT streamq.create_query('q_two', $$ SELECT date_bin('1 minute', at, '2024-01-01') AS minute, count(*) AS n
+		FROM (SELECT at FROM fast UNION ALL SELECT at FROM slow) s GROUP BY 1 $$);
+	INSERT INTO fast VALUES ('2024-01-01 01:00:10+00');
+	INSERT INTO slow VALUES ('2024-01-01 00:01:10+00');
+	CALL streamq.run('q_two');
+});
+$node->restart;
+is(sql($node, q{INSERT INTO slow VALUES ('2024-01-01 00:30:10+00');
+	CALL streamq.run('q_two');
+	SELECT watermark = '2024-01-01 00:30+00', n FROM streamq.status, q_two WHERE name = 'q_two'}), "2|1\nt|1",
+	'after a restart the source without new rows counts as before');
+
+# ------------------------------------------------------ a dump and its restoration
+
+{
+	my $name = 'restored';
+	my $dump = $node->basedir . '/dump.sql';
+	my %select = (
+		q_state => '(minute timestamptz, name text, visits bigint, ids bigint[])',
+		q_source => '(minute timestamptz, k int, visits bigint)',
+		q_forgets => '(minute timestamptz, k int, visits bigint, d bigint)',
+		q_complete => '(k int, visits bigint, m numeric)');
+	my $counted = 0;
+
+	# in a database of its own, where one of them is started
+	sql($node, 'CREATE DATABASE dumped');
+	sql($node, qq{
+		CREATE EXTENSION streamq;
+		CREATE ROLE keeper;
+		GRANT CREATE ON SCHEMA public TO keeper;
+		SET ROLE keeper;
+		CREATE TABLE visits (id bigserial, at timestamptz, k int);
+		CREATE INDEX ON visits USING brin (at);
+		CREATE TABLE places (k int PRIMARY KEY, name text);
+		INSERT INTO places VALUES (0, 'here'), (1, 'there'), (2, 'where');
+		SELECT streamq.add_source('visits', 'at', '30 seconds');
+		SELECT streamq.create_query('q_state', \$\$
+			SELECT $window AS minute, name, count(*) AS visits, array_agg(id ORDER BY id) AS ids
+			FROM visits JOIN places USING (k) GROUP BY 1, 2 \$\$, late_sink => 'late_state', live_view => 'live_state');
+		SELECT streamq.create_query('q_source', \$\$
+			SELECT $window AS minute, k, count(*) AS visits FROM visits GROUP BY 1, 2 \$\$, late_sink => 'late_source');
+		SELECT streamq.create_query('q_forgets', \$\$
+			SELECT $window AS minute, k, count(*) AS visits, count(DISTINCT id % 5) AS d
+			FROM visits GROUP BY 1, 2 \$\$, output_mode => 'update', late_sink => 'late_forgets');
+		SELECT streamq.create_query('q_complete', \$\$
+			SELECT k, count(*) AS visits, avg(id) AS m FROM visits GROUP BY 1 \$\$, output_mode => 'complete');
+		INSERT INTO visits (at, k) SELECT '2024-01-01'::timestamptz + i * interval '6 seconds', i % 3 FROM generate_series(1, 30) i;
+		CALL streamq.run('q_state'); CALL streamq.run('q_source'); CALL streamq.run('q_forgets'); CALL streamq.run('q_complete');
+		INSERT INTO visits (at, k) VALUES ('2024-01-01', 1), ('2024-01-01 01:00+00', 1);
+		CALL streamq.run('q_state'); CALL streamq.run('q_source'); CALL streamq.run('q_forgets');
+		SELECT streamq.start('q_complete'); SELECT streamq.wait('q_complete')}, 'dumped');
+	$node->command_ok([ 'pg_dump', '-f', $dump, 'dumped' ], 'a database is dumped');
+	sql($node, 'CREATE DATABASE restored');
+	$node->command_ok([ 'psql', '-XqAt', '-v', 'ON_ERROR_STOP=1', '-d', $node->connstr('restored'), '-f', $dump ],
+		'and restored');
+
+	# the launcher looks after a start
+	$node->restart;
+	wait_for($node, q{state = 'failed' FROM streamq.status WHERE name = 'q_complete'},
+		"$name: what was started fails", 'restored');
+	is(sql($node, q{SELECT count(*), string_agg(DISTINCT pg_get_userbyid(relowner), ' ') FROM pg_class
+			WHERE relnamespace = 'streamq_state'::regnamespace AND relkind = 'r'}, 'restored'),
+		'5|keeper', "$name: the state is there, and its owner's");
+	foreach my $query (sort keys %select)
+	{
+		foreach my $statement ("CALL streamq.run('$query')", "SELECT streamq.verify('$query')",
+			"SELECT * FROM streamq.live('$query') AS $select{$query}")
+		{
+			like(sql_error($node, $statement, 'restored'),
+				qr/55000: the checkpoint of streaming query "$query" belongs to another database/,
+				"$name: refused: $statement");
+		}
+	}
+	like(sql_error($node, 'TABLE live_state', 'restored'), qr/55000: the checkpoint/, "$name: so is a live view");
+	sql($node, q{SELECT streamq.stop('q_complete')}, 'restored');
+
+	# begun anew, with empty sinks
+	sql($node, q{
+		TRUNCATE q_state, q_source, q_forgets, late_state, late_source, late_forgets;
+		SELECT streamq.reset(name) FROM streamq.queries}, 'restored');
+	is(sql($node, q{SELECT sum((xpath('/row/n/text()', query_to_xml('SELECT count(*) AS n FROM ' || oid::regclass, true, true, '')))[1]::text::bigint)
+			FROM pg_class WHERE relnamespace = 'streamq_state'::regnamespace AND relkind = 'r'}, 'restored'),
+		'0', "$name: reset() empties the state");
+	sql($node, qq{SET ROLE keeper; CALL streamq.run('$_')}, 'restored') foreach sort keys %select;
+	sql($node, q{INSERT INTO visits (at, k) VALUES ('2024-01-01', 2), ('2024-01-01 01:01+00', 1), ('2024-01-01 02:00+00', 1)}, 'restored');
+	sql($node, qq{CALL streamq.run('$_')}, 'restored') foreach sort keys %select;
+	is(sql($node, q{SELECT q.name, v.* FROM streamq.queries q, streamq.verify(name) v}, 'restored'), '', "$name: after that all are exact");
+	is(sql($node, q{SELECT string_agg(name || ' ' || total_input_rows, ', ' ORDER BY name) FROM streamq.status}, 'restored'),
+		'q_complete 35, q_forgets 35, q_source 35, q_state 35', "$name: over all rows");
+	is(sql($node, q{SELECT (SELECT count(*) FROM late_state), (SELECT count(*) FROM late_source), (SELECT count(*) FROM late_forgets)}, 'restored'),
+		'1|1|1', "$name: rows that were late are judged anew");
+	is(sql($node, q{SELECT (SELECT count(*) FROM live_state) - (SELECT count(*) FROM q_state)}, 'restored'), '1', "$name: the live view works");
+
+	# and they can be dropped without leaving anything behind
+	sql($node, q{SELECT streamq.drop_query('q_state', true)}, 'restored');
+	sql($node, q{SET client_min_messages = warning; DROP VIEW streamq_query.q_forgets; DROP TABLE q_complete CASCADE}, 'restored');
+	is(sql($node, q{SELECT string_agg(relname, ' ') FROM pg_class WHERE relnamespace = 'streamq_state'::regnamespace AND relkind = 'r'}, 'restored'),
+		'', "$name: no state is left of queries that are dropped");
+	is(sql($node, q{SELECT string_agg(name, ' ') FROM streamq.queries}, 'restored'), 'q_source', "$name: nor the queries");
+	# the original is not concerned
+	is(sql($node, q{SELECT streamq.wait('q_complete')}, 'dumped'), 't', "$name: the original goes on");
 }
 
 done_testing();

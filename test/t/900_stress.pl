@@ -2,17 +2,22 @@
 #		Many kinds of writers, while run() and background workers take turns: at
 #		the end each sink equals its sources, row for row.
 #
-#	STREAMQ_STRESS_SECONDS		how long the writers write (default 30)
+#	STREAMQ_STRESS_SECONDS		how long the writers write (default 25)
 #	STREAMQ_STRESS_SEED			repeats the random choices of a run
 #	STREAMQ_STRESS_RULES_OFF	1, 2, 4: switches a rule of exact reading off; then
 #								the test has to find rows lost or double, if the
 #								engine's own checks do not before
 #
-# The writers: single and multi-row inserts, COPY, savepoints rolled back, more
-# than 64 subtransactions, aborts, prepared transactions, transactions that stay
-# open for the whole run, and partitions that come with rows in them, by COPY
+# The writers: single and multi-row inserts, rows of long ago, COPY, savepoints rolled
+# back, more than 64 subtransactions, aborts, prepared transactions, transactions that
+# stay open for the whole run, and partitions that come with rows in them, by COPY
 # FREEZE too.  Beside the queries a client reads increments with the public
 # building blocks, in transactions in which it writes to the same table.
+#
+# Aggregations in all output modes count the same rows.  Some have a watermark that
+# leaves little time, so that rows of slow transactions are late; a late sink tells
+# which, and the others are compared with the plain SELECT over them.  All the time
+# somebody looks whether their groups, final or not, make up all rows read so far.
 use strict;
 use warnings FATAL => 'all';
 
@@ -24,10 +29,11 @@ use StreamqTest;
 use Test::More;
 use Time::HiRes qw(time usleep);
 
-my $seconds = $ENV{STREAMQ_STRESS_SECONDS} || 30;
+my $seconds = $ENV{STREAMQ_STRESS_SECONDS} || 25;
 my $seed = $ENV{STREAMQ_STRESS_SEED} || int(rand(2**31));
 my $rules_off = $ENV{STREAMQ_STRESS_RULES_OFF} || 0;
 my @queries = qw(q_events q_plain q_both);
+my @aggregations = qw(g_complete g_source g_state g_update g_window);
 
 note("seed $seed, $seconds s" . ($rules_off ? ", rules off: $rules_off" : ''));
 srand($seed);
@@ -42,13 +48,14 @@ need_test_build($node) if $rules_off;
 # ---------------------------------------------------------------- the scene
 
 sql($node, q{
-	CREATE TABLE events (id bigserial, part int, writer text, v int, filler text)
+	CREATE TABLE events (id bigserial, part int, writer text, v int, filler text, at timestamptz DEFAULT clock_timestamp())
 		PARTITION BY LIST (part);
 	CREATE TABLE events_0 PARTITION OF events FOR VALUES IN (0);
 	CREATE TABLE events_1 PARTITION OF events FOR VALUES IN (1);
-	CREATE TABLE plain (id bigserial, writer text, v int, filler text);
-	SELECT streamq.add_source('events');
-	SELECT streamq.add_source('plain');
+	CREATE INDEX ON events (at);
+	CREATE TABLE plain (id bigserial, writer text, v int, filler text, at timestamptz DEFAULT clock_timestamp());
+	SELECT streamq.add_source('events', 'at', '300 milliseconds');
+	SELECT streamq.add_source('plain', 'at', '100 milliseconds');
 
 	-- one takes all, one is always behind, one reads two streams
 	SELECT streamq.create_query('q_events', 'SELECT id, part, writer, v FROM events');
@@ -57,6 +64,26 @@ sql($node, q{
 	SELECT streamq.create_query('q_both',
 		'SELECT id, writer, v FROM events UNION ALL SELECT id, writer, v FROM plain',
 		max_rows_per_batch => 5000);
+
+	-- each row belongs to one group, whose number n of rows is known
+	CREATE TABLE kinds (writer text PRIMARY KEY, kind text);
+	INSERT INTO kinds VALUES ('single', 'short'), ('slow', 'long'), ('open', 'long');
+	SELECT streamq.create_query('g_complete', $$
+		SELECT part, writer, count(*) AS n, sum(v) AS s, max(id) AS m FROM events GROUP BY 1, 2 ORDER BY 1, 2 $$,
+		output_mode => 'complete');
+	SELECT streamq.create_query('g_update', $$ SELECT writer, count(*) AS n, avg(v) AS a, stddev(id) AS d FROM plain GROUP BY 1 $$,
+		output_mode => 'update', max_rows_per_batch => 1000);
+	SELECT streamq.create_query('g_state', $$
+		SELECT date_bin('500 milliseconds', at, '2024-01-01') AS w, kind, count(*) AS n, sum(v) AS s, array_agg(id ORDER BY id) AS ids
+		FROM plain LEFT JOIN kinds USING (writer) GROUP BY 1, 2 $$, late_sink => 'late_state', live_view => 'live_state',
+		max_rows_per_batch => 500);
+	SELECT streamq.create_query('g_source', $$
+		SELECT date_bin('500 milliseconds', at, '2024-01-01') AS w, writer, count(*) AS n, sum(v) AS s, count(DISTINCT v % 7) AS d
+		FROM events GROUP BY 1, 2 $$, late_sink => 'late_source', live_view => 'live_source');
+	SELECT streamq.create_query('g_window', $$
+		SELECT date_bin('2 seconds', at, '2024-01-01') AS w, part % 2 AS p, count(*) AS n, count(DISTINCT v % 7) AS d,
+			string_agg(writer, ' ' ORDER BY id DESC) FILTER (WHERE id % 10 = 0) AS writers
+		FROM events GROUP BY 1, 2 $$, output_mode => 'update', late_sink => 'late_window', max_rows_per_batch => 5000);
 
 	-- n subtransactions with a row each, of which every third is rolled back
 	CREATE FUNCTION subtransactions(n int, who text) RETURNS void LANGUAGE plpgsql AS $$
@@ -145,6 +172,16 @@ my %scripts = (
 		INSERT INTO events (part, writer, v) SELECT i % 2, 'abort', i FROM generate_series(1, :n) i;
 		ROLLBACK;
 	},
+	'old@4' => q{
+		\set ms random(0, 3000)
+		\set n random(1, 20)
+		BEGIN;
+		INSERT INTO plain (writer, v, at) SELECT 'old', i, clock_timestamp() - :ms * interval '1 millisecond'
+			FROM generate_series(1, :n) i;
+		INSERT INTO events (part, writer, v, at) SELECT i % 2, 'old', i,
+			CASE WHEN i % 9 > 0 THEN clock_timestamp() - :ms * interval '1 millisecond' END FROM generate_series(1, :n) i;
+		COMMIT;
+	},
 	'prepared@2' => q{
 		\set ms random(1, 100)
 		\set fate random(1, 4)
@@ -173,6 +210,18 @@ my %client_script = (
 		COMMIT;
 		\sleep :ms ms
 	});
+
+# Looks whether all rows that have been read are in some group, in one snapshot.
+my %looker_script = (
+	'looker' => join('', map { qq{
+		SELECT coalesce((SELECT sum(n) FROM $_->[1]), 0) = coalesce(max(total_input_rows - total_late_rows), 0) AS ok
+		FROM streamq.status WHERE name = '$_->[0]' \\gset
+		\\if :ok
+		\\else
+		DO 'BEGIN RAISE EXCEPTION ''rows are missing from the groups of $_->[0]''; END';
+		\\endif
+	} } [ g_complete => 'g_complete' ], [ g_update => 'g_update' ], [ g_state => 'live_state' ], [ g_source => 'live_source' ])
+	  . '\sleep 100 ms');
 
 sub copy_rows
 {
@@ -289,15 +338,16 @@ sql($node, q{
 
 my $load = start_pgbench($node, "-c 5 -T $seconds --random-seed=$seed", %scripts);
 my $client = start_pgbench($node, "-c 1 -T $seconds --random-seed=$seed", %client_script);
+my $looker = start_pgbench($node, "-c 1 -T $seconds --random-seed=$seed", %looker_script);
 my @writers = (
 	start_writer(1, $until, 50, \&copy_script),
 	start_writer(2, $until, 600, \&partition_script));
 
 while (time() < $until)
 {
-	my @some = grep { rand() < 0.5 } @queries;
+	my @some = grep { rand() < 0.5 } @queries, @aggregations;
 	my %is_some = map { $_ => 1 } @some;
-	my @others = grep { !$is_some{$_} } @queries;
+	my @others = grep { !$is_some{$_} } @queries, @aggregations;
 
 	run_in_background(@some) if @some;
 	run_now(@others) if @others;
@@ -314,6 +364,8 @@ while (time() < $until)
 
 ok(finish_pgbench($load), 'the writers have written') or diag($load->{output});
 ok(finish_pgbench($client), 'the client has read') or diag($client->{output});
+ok(finish_pgbench($looker), 'whoever looked has found all rows') or diag($looker->{output})
+  unless $rules_off;
 foreach my $pid (@writers)
 {
 	waitpid($pid, 0);
@@ -324,12 +376,16 @@ $open->quit;
 sql($node, q{COMMIT PREPARED 'for long'});
 is(sql($node, 'SELECT count(*) FROM pg_prepared_xacts'), '0', 'no transaction is left open');
 
+# these make all groups before them final
+sql($node, q{INSERT INTO plain (writer, v, at) VALUES ('last', 0, clock_timestamp() + interval '1 hour');
+	INSERT INTO events (part, writer, v, at) VALUES (0, 'last', 0, clock_timestamp() + interval '1 hour')});
+
 # the rest: one in the background, the others in the foreground
 sql($node, q{SELECT streamq.start('q_events'); SELECT streamq.wait('q_events');
 	SELECT streamq.stop('q_events')});
 my %stopped;
 
-foreach my $query (qw(q_plain q_both))
+foreach my $query (qw(q_plain q_both), @aggregations)
 {
 	my $before = @errors;
 
@@ -362,6 +418,37 @@ my ($extra, $missing, $expected) = split /\|/, sql($node, q{
 $wrong{client} = "$extra too many, $missing missing of $expected" if $extra || $missing;
 $rows += $expected;
 
+# The aggregations: the plain SELECT over the rows that are not in their late sink, of
+# groups that are final if they come only then.
+my %late = (g_state => 'late_state', g_source => 'late_source', g_window => 'late_window');
+foreach my $query (@aggregations)
+{
+	my $select = sql($node, "SELECT pg_get_viewdef('streamq_query.$query'::regclass)") =~ s/;\s*$//r;
+	my $final = $query =~ /^g_s/ ? 'WHERE w < clock_timestamp() + interval \'30 minutes\'' : '';
+	my ($table) = $select =~ /\b(events|plain)\b/;
+
+	$select =~ s/\bFROM +\(*$table\b/$& TABLE_OF_ROWS/;
+	$select =~ s/$table TABLE_OF_ROWS/(SELECT * FROM $table WHERE id NOT IN (SELECT id FROM $late{$query})) $table/ if $late{$query};
+	$select =~ s/ TABLE_OF_ROWS//;
+	my ($extra, $missing, $expected) = split /\|/, sql($node, qq{
+		WITH sink AS (SELECT * FROM $query), ref AS (SELECT * FROM ($select) r $final)
+		SELECT (SELECT count(*) FROM (TABLE sink EXCEPT ALL TABLE ref) x),
+			   (SELECT count(*) FROM (TABLE ref EXCEPT ALL TABLE sink) x),
+			   (SELECT count(*) FROM ref)});
+
+	$wrong{$query} = "$extra too many, $missing missing of $expected" if $extra || $missing;
+	$wrong{$query} = "stopped by a check of the engine: $stopped{$query}" if $stopped{$query};
+	$rows += $expected;
+	next if $rules_off;
+	is(sql($node, "SELECT * FROM streamq.verify('$query')"), '', "$query: verify() finds nothing") if $query =~ /source|window/;
+	is(sql($node, qq{SELECT total_late_rows - (SELECT count(*) FROM $late{$query}) FROM streamq.status WHERE name = '$query'}),
+		'0', "$query: all late rows are kept") if $late{$query};
+}
+is(sql($node, q{SELECT count(*) FROM (SELECT watermark < lag(watermark) OVER (PARTITION BY name ORDER BY batch_id) AS back
+	FROM streamq.commits) c WHERE back}), '0', 'no watermark has moved back') unless $rules_off;
+note('late rows: ' . sql($node, q{SELECT string_agg(name || ' ' || total_late_rows, ', ' ORDER BY name)
+	FROM streamq.status WHERE total_late_rows > 0}));
+
 my $batches = sql($node, 'SELECT sum(batch_id + 1) FROM streamq.status');
 my $found = join '; ', map { "$_: $wrong{$_}" } sort keys %wrong;
 
@@ -372,7 +459,7 @@ note("rows by writer:\n" . sql($node, q{
 	GROUP BY 1 ORDER BY 1}));
 is(sql($node, q{SELECT count(DISTINCT writer) FROM (
 	SELECT writer FROM events UNION ALL SELECT writer FROM plain) w}),
-	12, 'all kinds of writers were at work');
+	14, 'all kinds of writers were at work');
 if ($rules_off)
 {
 	isnt($found, '', "rules off ($rules_off): found it: $found");
