@@ -37,6 +37,7 @@ typedef struct Shown
 	SqCheckpoint *checkpoint;
 	ParamListInfo params;
 	SqReadPlan	plan;			/* all rows processed so far */
+	FunctionCallInfo fcinfo;
 } Shown;
 
 /* what has been read of all relations, to be read again */
@@ -145,6 +146,13 @@ report_trimmed(Shown *shown)
 static void
 show_differences(ReturnSetInfo *result, Shown *shown)
 {
+	/* of no rows at all there may be a result, too, but nobody has been asked for it */
+	if (shown->checkpoint->batch_id < 0 && shown->compiled->aggregation != NULL &&
+		!sq_aggregation_is_grouped(shown->compiled->aggregation))
+	{
+		InitMaterializedSRF(shown->fcinfo, MAT_SRF_USE_EXPECTED_DESC);
+		return;
+	}
 	report_trimmed(shown);
 	return_rows(result, sq_emit_verify(shown->compiled, shown->checkpoint->total_late_rows > 0),
 				shown->params);
@@ -177,6 +185,7 @@ show(FunctionCallInfo fcinfo, void (*function) (ReturnSetInfo *, Shown *))
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("set-valued function called in context that cannot accept a set")));
 	memset(&shown, 0, sizeof(shown));
+	shown.fcinfo = fcinfo;
 	shown.query = function == show_live ? load_readable(sq_api_name_argument(fcinfo)) :
 		sq_query_load_owned(sq_api_name_argument(fcinfo));
 	sq_state_set_owner(shown.query);

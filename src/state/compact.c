@@ -14,6 +14,7 @@
 #include "state/state.h"
 
 #include "access/table.h"
+#include "commands/trigger.h"
 #include "executor/spi.h"
 #include "spi.h"
 #include "storage/bufmgr.h"
@@ -79,7 +80,9 @@ compact(Oid relid)
 {
 	char	   *index = index_of(relid);
 
-	if (index == NULL || !ConditionalLockRelationOid(relid, AccessExclusiveLock))
+	/* its owner may have put a deferred trigger on it */
+	if (index == NULL || AfterTriggerPendingOnRel(relid) ||
+		!ConditionalLockRelationOid(relid, AccessExclusiveLock))
 		return;
 	sq_execute_as_user(psprintf("CLUSTER %s USING %s", name_of(relid), quote_identifier(index)));
 }
