@@ -146,7 +146,10 @@ report_trimmed(Shown *shown)
 static void
 show_differences(ReturnSetInfo *result, Shown *shown)
 {
-	/* of no rows at all there may be a result, too, but nobody has been asked for it */
+	/*
+	 * of no rows at all there may be a result, too, but nobody has been asked
+	 * for it
+	 */
 	if (shown->checkpoint->batch_id < 0 && shown->compiled->aggregation != NULL &&
 		!sq_aggregation_is_grouped(shown->compiled->aggregation))
 	{

@@ -111,6 +111,23 @@ sql($node, q{SELECT streamq.stop('q'); SELECT streamq.start('q', '50 ms')});
 is(sql($node, q{SELECT streamq.wait('q')}), 't', 'a shorter interval');
 exact_ok($node, 'q', 'exact');
 
+# a batch that only gives out groups has its own tick
+sql($node, q{
+	CREATE TABLE events (at timestamptz);
+	SELECT streamq.add_source('events', 'at', '0');
+	SELECT streamq.create_query('q_windows', $$ SELECT date_bin('1 minute', at, '2024-01-01') AS w, count(*) AS n FROM events GROUP BY 1 $$);
+	INSERT INTO events VALUES ('2024-01-01 00:00'), ('2024-01-01 00:05');
+	SELECT streamq.start('q_windows', '50 ms')});
+is(sql($node, q{SELECT streamq.wait('q_windows'); SELECT count(*) FROM q_windows}), "t\n1",
+	'wait() returns when the groups are there that have become final');
+sql($node, q{SELECT streamq.stop('q_windows');
+	INSERT INTO events VALUES ('2024-01-01 00:10');
+	SELECT streamq.start('q_windows', '100 years')});
+wait_for($node, q{batch_id = 2 FROM streamq.status WHERE name = 'q_windows'}, 'with a long interval the rows are read at once');
+is(sql($node, q{SELECT streamq.wait('q_windows', '100 ms'); SELECT count(*) FROM q_windows}), "f\n1",
+	'and the groups come with the next tick');
+sql($node, q{SELECT streamq.drop_query('q_windows', true)});
+
 # ------------------------------------------------------------------- wait
 
 {
@@ -158,6 +175,36 @@ is(sql($node, q{SELECT count(*) FROM pg_class WHERE relname = 'q_slow'}), '0',
 sql($node, q{SELECT streamq.start('q'); INSERT INTO t (v) VALUES (1)});
 is(sql($node, q{SELECT streamq.wait('q')}), 't', 'other queries go on');
 sql($node, q{SELECT streamq.stop('q')});
+
+# the same with one that aggregates, and keeps what it has read in tables
+sql($node, q{
+	CREATE FUNCTION sleeps() RETURNS boolean LANGUAGE plpgsql STABLE AS $$
+	BEGIN
+		PERFORM pg_sleep(seconds) FROM delay;
+		RETURN true;
+	END $$;
+	SELECT streamq.create_query('q_groups', $$
+		SELECT v % 3 AS k, count(*) AS n, count(DISTINCT v) AS d, array_agg(id ORDER BY id) AS ids FROM t
+		WHERE sleeps() GROUP BY 1 $$, output_mode => 'update');
+	UPDATE delay SET seconds = 0;
+	CALL streamq.run('q_groups');
+	UPDATE delay SET seconds = 3600;
+	INSERT INTO t (v) VALUES (1), (2);
+	SELECT streamq.start('q_groups')});
+my $groups = rows_in('q_groups');
+my $batch = last_batch($node, 'q_groups');
+wait_until_asleep('a batch of an aggregation sleeps');
+sql($node, q{SELECT streamq.stop('q_groups')});
+is(last_batch($node, 'q_groups') . ' ' . rows_in('q_groups'), "$batch $groups",
+	'stop() does not wait for it, nothing of it is there');
+sql($node, q{UPDATE delay SET seconds = 0; CALL streamq.run('q_groups')});
+exact_ok($node, 'q_groups', 'done again, it is exact');
+sql($node, q{UPDATE delay SET seconds = 3600; INSERT INTO t (v) VALUES (1), (2); SELECT streamq.start('q_groups')});
+wait_until_asleep('a batch of an aggregation sleeps');
+sql($node, q{SELECT streamq.drop_query('q_groups', true)});
+is(sql($node, q{SELECT count(*) FROM pg_class WHERE relnamespace = 'streamq_state'::regnamespace OR relname = 'q_groups'}), '0',
+	'drop_query() does not wait for it, and its state is gone');
+sql($node, q{CALL streamq.run('q')});
 
 SKIP:
 {

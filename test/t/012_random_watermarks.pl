@@ -502,9 +502,9 @@ sub one_case
 			$problem = run_query($case, join "\n", "SET TimeZone = 'UTC';", @transactions, 'RESET TimeZone;');
 			$problem = check($case) if $problem eq '';
 		}
-		if ($problem eq '' && $case->{given_up})
+		while ($problem eq '' && $case->{given_up})
 		{
-			$problem = run_query($case, '') while $problem eq '' && $case->{given_up};
+			$problem = run_query($case, '');
 			$problem = check($case) if $problem eq '';
 		}
 	}
