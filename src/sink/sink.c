@@ -199,6 +199,25 @@ sq_sink_check_sources(Oid relation, List *sources)
 
 /* ------------------------------------------------ update and complete mode */
 
+static Oid
+get_collation_of(Oid relid, AttrNumber attnum)
+{
+	Oid			type;
+	int32		typmod;
+	Oid			collation;
+
+	get_atttypetypmodcoll(relid, attnum, &type, &typmod, &collation);
+	return collation;
+}
+
+/* true if strings that are different under one collation are so under another one */
+static bool
+is_as_fine(Oid collation, Oid other)
+{
+	return collation == other || !OidIsValid(collation) ||
+		get_collation_isdeterministic(collation);
+}
+
 /* true if an index makes the columns of the table unique, together and at once */
 static bool
 is_unique_on(Relation index, List *columns)
@@ -216,7 +235,8 @@ is_unique_on(Relation index, List *columns)
 		bool		found = false;
 
 		for (int i = 0; i < form->indnkeyatts; i++)
-			found |= form->indkey.values[i] == attnum;
+			found |= form->indkey.values[i] == attnum &&
+				is_as_fine(index->rd_indcollation[i], get_collation_of(form->indrelid, attnum));
 		if (!found)
 			return false;
 	}
@@ -327,13 +347,16 @@ check_key_column(Oid sink, Oid definition, const char *column)
 {
 	Oid			type;
 	int32		typmod;
+	Oid			collation;
 	Oid			target;
 	int32		target_typmod;
-	Oid			collation;
+	Oid			target_collation;
 
 	get_atttypetypmodcoll(definition, get_attnum(definition, column), &type, &typmod, &collation);
-	get_atttypetypmodcoll(sink, get_attnum(sink, column), &target, &target_typmod, &collation);
-	if (keeps_apart(type, typmod, target, target_typmod))
+	get_atttypetypmodcoll(sink, get_attnum(sink, column), &target, &target_typmod,
+						  &target_collation);
+	if (keeps_apart(type, typmod, target, target_typmod) &&
+		is_as_fine(target_collation, collation))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_DATATYPE_MISMATCH),
