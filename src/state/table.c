@@ -62,7 +62,7 @@ sq_state_relation(const SqQuery *query, SqStateTable table, int call)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the state of streaming query \"%s\" is gone", query->name),
 				 errdetail("Table \"%s.%s\" does not exist.", SQ_STATE_SCHEMA, name),
-				 errhint("Drop the query and create it again.")));
+				 errhint("Use streamq.reset() to begin anew, after emptying the sink.")));
 	return relid;
 }
 
