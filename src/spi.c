@@ -20,6 +20,7 @@
 #include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
@@ -172,6 +173,29 @@ sq_engine_text(uint64 row, int column)
 	Datum		value = sq_engine_value(row, column, &isnull);
 
 	return isnull ? NULL : TextDatumGetCString(value);
+}
+
+/* A SELECT as a whole, for oids in its only column. */
+List *
+sq_engine_oids(SqSql *sql, Datum *values)
+{
+	MemoryContext context = CurrentMemoryContext;
+	List	   *result = NIL;
+	uint64		rows;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	rows = sq_engine_query(sql, values, NULL);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		bool		isnull;
+		MemoryContext old = MemoryContextSwitchTo(context);
+
+		result = lappend_oid(result, DatumGetObjectId(sq_engine_value(i, 1, &isnull)));
+		MemoryContextSwitchTo(old);
+	}
+	sq_engine_end(&engine);
+	return result;
 }
 
 /* A list of relation oids as a value of type regclass[]. */

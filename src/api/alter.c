@@ -52,23 +52,8 @@ dependents(Oid definition)
 		1, {OIDOID}, NULL
 	};
 	Datum		value = ObjectIdGetDatum(definition);
-	MemoryContext context = CurrentMemoryContext;
-	List	   *result = NIL;
-	uint64		rows;
-	SqEngine	engine;
 
-	sq_engine_begin(&engine);
-	rows = sq_engine_query(&sql, &value, NULL);
-	for (uint64 i = 0; i < rows; i++)
-	{
-		bool		isnull;
-		MemoryContext old = MemoryContextSwitchTo(context);
-
-		result = lappend_oid(result, DatumGetObjectId(sq_engine_value(i, 1, &isnull)));
-		MemoryContextSwitchTo(old);
-	}
-	sq_engine_end(&engine);
-	return result;
+	return sq_engine_oids(&sql, &value);
 }
 
 /* true if two relations have the same columns */

@@ -28,11 +28,40 @@ refuse(const char *detail)
 			 errhint("Create another query, or drop this one and create it anew from the earliest rows.")));
 }
 
-/* a column of a table is named by the table itself */
+typedef struct Occurrences
+{
+	Oid			relid;
+	int			count;
+} Occurrences;
+
+static bool
+count_occurrences(Node *node, Occurrences *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		if (rte->rtekind == RTE_RELATION && rte->inFromCl && rte->relid == context->relid)
+			context->count++;
+		return false;
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, count_occurrences, context,
+								 QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, count_occurrences, context);
+}
+
+/* a column of a table is named by the table itself, if that is there but once */
 static Node *
 table_column(const RangeTblEntry *rte, Var *var, void *context)
 {
-	SQ_UNUSED(context);
+	Occurrences occurrences = {rte->relid, 0};
+
+	(void) count_occurrences((Node *) context, &occurrences);
+	if (occurrences.count != 1)
+		return NULL;
 	return (Node *) makeVar(rte->relid, var->varattno, var->vartype, var->vartypmod,
 							var->varcollid, 0);
 }
@@ -88,8 +117,8 @@ is_same(const SqCompiled *before, Node *a, const SqCompiled *after, Node *b)
 		(void) forget_columns(y, NULL);
 		return equal(x, y);
 	}
-	x = sq_trace(before->aggregation->level, a, table_column, NULL);
-	y = sq_trace(after->aggregation->level, b, table_column, NULL);
+	x = sq_trace(before->aggregation->level, a, table_column, before->aggregation->level);
+	y = sq_trace(after->aggregation->level, b, table_column, after->aggregation->level);
 
 	return x != NULL && y != NULL && equal(x, y);
 }

@@ -88,6 +88,17 @@ sink_name(const SqCompiled *compiled)
 	return sq_tree_relation(compiled->query->sink);
 }
 
+/* true if an explicit cast to a type, or an array of it, makes strings shorter */
+static bool
+cuts_off(Oid type)
+{
+	Oid			element = get_element_type(type);
+
+	if (OidIsValid(element))
+		type = getBaseType(element);
+	return type == VARCHAROID || type == BPCHAROID || type == BITOID || type == VARBITOID;
+}
+
 /* the result's columns as what the sink makes of them */
 static char *
 as_in_sink(const SqCompiled *compiled, const char *prefix, bool named)
@@ -109,8 +120,11 @@ as_in_sink(const SqCompiled *compiled, const char *prefix, bool named)
 							  get_attnum(compiled->query->sink, tle->resname),
 							  &type, &typmod, &collation);
 		/* too long a string is an error when it is inserted, not cut off here */
-		if (type == VARCHAROID || type == BPCHAROID || type == BITOID || type == VARBITOID)
+		if (cuts_off(getBaseType(type)))
+		{
+			type = getBaseType(type);
 			typmod = -1;
+		}
 		appendStringInfo(&list, "%sCAST(%s%s AS %s)", list.len > 0 ? ", " : "", prefix,
 						 quote_identifier(tle->resname), sq_tree_type(type, typmod, InvalidOid));
 		if (named)
@@ -312,6 +326,9 @@ sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness, bool empty)
 
 /* ------------------------------------------------------------------ complete */
 
+/* round numbers, times this, do not lie where rounding goes one way or the other */
+#define OFF_BOUNDARIES "'1.00000000000123'::pg_catalog.float8"
+
 /*
  * A row as something to be compared by.  The blanks that char(n) adds are left out;
  * rounded: floats in fewer digits, as they differ a little when they are added up in
@@ -340,7 +357,8 @@ sq_emit_image(const SqCompiled *compiled, const char *prefix, bool rounded)
 		else if (rounded && (type == FLOAT8OID || type == FLOAT4OID))
 			appendStringInfo(&list, "CASE WHEN %s OPERATOR(pg_catalog.=) ANY ('{NaN,Infinity,-Infinity}')"
 							 " THEN CAST(%s AS pg_catalog.text)"
-							 " ELSE pg_catalog.to_char(CAST(%s AS pg_catalog.float8), '%sEEEE') END",
+							 " ELSE pg_catalog.to_char(CAST(%s AS pg_catalog.float8)"
+							 " OPERATOR(pg_catalog.*) " OFF_BOUNDARIES ", '%sEEEE') END",
 							 column, column, column, type == FLOAT8OID ? "9.999999999" : "9.9999");
 		else
 			appendStringInfoString(&list, column);

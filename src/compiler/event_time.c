@@ -132,27 +132,10 @@ is_fixed_zone(void)
 	return pg_get_timezone_offset(session_timezone, &offset);
 }
 
-/* date_trunc() to a unit that does not need midnight */
-static bool
-is_short_unit(Node *unit)
-{
-	static const char *const short_units[] = {
-		"microsecond", "microseconds", "millisecond", "milliseconds", "second", "seconds",
-		"minute", "minutes", "hour", "hours",
-	};
-
-	if (!IsA(unit, Const) || ((Const *) unit)->constisnull ||
-		((Const *) unit)->consttype != TEXTOID)
-		return false;
-	for (size_t i = 0; i < lengthof(short_units); i++)
-		if (pg_strcasecmp(TextDatumGetCString(((Const *) unit)->constvalue), short_units[i]) == 0)
-			return true;
-	return false;
-}
-
 /*
  * True if the function gives the first moment of a window.  Where the clock is put
- * back to midnight there are two of them, and PostgreSQL takes the second one.
+ * back to midnight there are two of them, and PostgreSQL takes the second one; where
+ * it is moved by a part of an hour, the hour of an hour is another one.
  */
 static bool
 is_floor(Oid function, List *args)
@@ -165,9 +148,9 @@ is_floor(Oid function, List *args)
 		case F_DATE_TIMESTAMP:
 			return true;
 		case F_DATE_TRUNC_TEXT_TIMESTAMPTZ:
-			return is_fixed_zone() || is_short_unit(linitial(args));
+			return is_fixed_zone();
 		case F_DATE_TRUNC_TEXT_TIMESTAMPTZ_TEXT:
-			return is_short_unit(linitial(args)) || is_utc(lthird(args));
+			return is_utc(lthird(args));
 		case F_DATE_TIMESTAMPTZ:
 		case F_TIMESTAMPTZ_DATE:
 			return is_fixed_zone();

@@ -76,24 +76,9 @@ sq_state_relations(int32 query_id)
 		" AND c.relname ~ ('^q' || $1 || '(_rows|_set[0-9]+)?$') ORDER BY c.relname",
 		1, {INT4OID}, NULL
 	};
-	MemoryContext context = CurrentMemoryContext;
 	Datum		value = Int32GetDatum(query_id);
-	List	   *result = NIL;
-	uint64		rows;
-	SqEngine	engine;
 
-	sq_engine_begin(&engine);
-	rows = sq_engine_query(&sql, &value, NULL);
-	for (uint64 i = 0; i < rows; i++)
-	{
-		bool		isnull;
-		MemoryContext old = MemoryContextSwitchTo(context);
-
-		result = lappend_oid(result, DatumGetObjectId(sq_engine_value(i, 1, &isnull)));
-		MemoryContextSwitchTo(old);
-	}
-	sq_engine_end(&engine);
-	return result;
+	return sq_engine_oids(&sql, &value);
 }
 
 /* ----------------------------------------------------------------- columns */
