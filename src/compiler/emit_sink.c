@@ -327,7 +327,7 @@ sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness, bool empty)
 /* ------------------------------------------------------------------ complete */
 
 /* round numbers, times this, do not lie where rounding goes one way or the other */
-#define OFF_BOUNDARIES "'1.00000000000123'::pg_catalog.float8"
+#define OFF_BOUNDARIES "'0.99999999999877'::pg_catalog.float8"
 
 /*
  * A row as something to be compared by.  The blanks that char(n) adds are left out;
