@@ -181,7 +181,7 @@ alter(SqQuery *query, const char *text)
 	sq_sink_check_columns(query->sink, changed.definition);
 	if (strcmp(query->output_mode, "update") == 0 && after->aggregation != NULL &&
 		!sq_compiled_replaces(after))
-		sq_sink_check_key(query->sink, changed.definition, sq_emit_key_columns(after));
+		(void) sq_sink_check_key(query->sink, changed.definition, sq_emit_key_columns(after));
 	sq_define_try(&changed);
 }
 

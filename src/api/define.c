@@ -432,7 +432,7 @@ prepare_sink(const SqQuery *query, const SqCompiled *compiled, bool is_new)
 	else if (is_new)
 		sq_sink_create_key(query->sink, sq_emit_key_columns(compiled));
 	else
-		sq_sink_check_key(query->sink, query->definition, sq_emit_key_columns(compiled));
+		(void) sq_sink_check_key(query->sink, query->definition, sq_emit_key_columns(compiled));
 }
 
 /* the table that receives late rows, made if it is not there */

@@ -218,15 +218,16 @@ choose_kind(SqCall *call)
 		check_inputs(call);
 }
 
-typedef struct CallsContext
+/* walking the expressions of the level, and what is in them */
+typedef struct LevelContext
 {
 	SqAggregation *aggregation;
 	List	   *numbers;
 	int			levelsup;
-} CallsContext;
+} LevelContext;
 
 static bool
-find_calls_walker(Node *node, CallsContext *context)
+find_calls_walker(Node *node, LevelContext *context)
 {
 	if (node == NULL)
 		return false;
@@ -262,16 +263,9 @@ find_calls_walker(Node *node, CallsContext *context)
 
 /* ------------------------------------------------- functional dependencies */
 
-typedef struct DependentContext
-{
-	SqAggregation *aggregation;
-	List	   *numbers;
-	int			levelsup;
-} DependentContext;
-
 /* columns that are neither key nor in an aggregate depend on the keys */
 static bool
-find_dependent_walker(Node *node, DependentContext *context)
+find_dependent_walker(Node *node, LevelContext *context)
 {
 	SqAggregation *aggregation = context->aggregation;
 
@@ -336,8 +330,8 @@ SqAggregation *
 sq_aggregation_analyse(Query *level, List *sources, List *key_numbers, List *call_numbers)
 {
 	SqAggregation *aggregation = palloc0(sizeof(SqAggregation));
-	CallsContext calls = {aggregation, call_numbers, 0};
-	DependentContext dependent = {aggregation, key_numbers, 0};
+	LevelContext calls = {aggregation, call_numbers, 0};
+	LevelContext dependent = {aggregation, key_numbers, 0};
 
 	aggregation->level = level;
 	find_keys(aggregation, key_numbers);

@@ -33,7 +33,7 @@ extern List *sq_emit_evict(const SqCompiled *compiled);
 extern SqStatement *sq_emit_insert(const SqCompiled *compiled, Query *result);
 extern SqStatement *sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness, bool empty);
 extern SqStatement *sq_emit_replace(const SqCompiled *compiled);
-extern void sq_emit_check_sink(const SqCompiled *compiled, List *key_names);
+extern bool sq_emit_check_sink(const SqCompiled *compiled, List *key_names);
 extern List *sq_emit_key_columns(const SqCompiled *compiled);
 
 extern char *sq_emit_columns(const SqCompiled *compiled, const char *prefix);

@@ -194,7 +194,7 @@ sq_emit_verify(const SqCompiled *compiled, bool some_late)
 	StringInfoData text;
 	SqStatement *statement;
 
-	sq_emit_check_sink(compiled, NIL);
+	(void) sq_emit_check_sink(compiled, NIL);
 	initStringInfo(&text);
 	appendStringInfo(&text, "WITH wanted AS (SELECT y.*, pg_catalog.row_number() OVER (PARTITION BY y.\"streamq image\")"
 					 " AS \"streamq copy\" FROM (SELECT x.*, %s AS \"streamq image\" FROM"

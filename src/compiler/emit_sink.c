@@ -142,14 +142,15 @@ sq_emit_as_in_sink(const SqCompiled *compiled, const char *prefix)
 
 /*
  * Errors if the sink has been altered since the query was created, so that the
- * statements below could not be made.
+ * statements below could not be made.  True if its unique indexes on the group key
+ * take each NULL for another value.
  */
-void
+bool
 sq_emit_check_sink(const SqCompiled *compiled, List *key_names)
 {
 	LockRelationOid(compiled->query->sink, AccessShareLock);
 	sq_sink_check_columns(compiled->query->sink, compiled->query->definition);
-	if (key_names != NIL)
+	return key_names != NIL &&
 		sq_sink_check_key(compiled->query->sink, compiled->query->definition, key_names);
 }
 
@@ -279,8 +280,7 @@ sq_emit_upsert(const SqCompiled *compiled, SqLateness lateness, bool empty)
 	SqStatement *statement;
 	RangeTblEntry *entries[4];
 
-	sq_emit_check_sink(compiled, key_names);
-	nulls_differ = sq_sink_nulls_differ(compiled->query->sink, key_names);
+	nulls_differ = sq_emit_check_sink(compiled, key_names);
 	initStringInfo(&text);
 	appendStringInfo(&text, "%s RETURNING %s, s.xmax = 0 AS added)",
 					 sq_emit_merge_text(compiled, states, empty),
@@ -379,7 +379,7 @@ sq_emit_replace(const SqCompiled *compiled)
 	StringInfoData text;
 	SqStatement *statement;
 
-	sq_emit_check_sink(compiled, NIL);
+	(void) sq_emit_check_sink(compiled, NIL);
 	initStringInfo(&text);
 	appendStringInfo(&text, "WITH result AS (SELECT x.*, %s AS \"streamq image\""
 					 " FROM (SELECT %s FROM %s r) x)",

@@ -119,7 +119,7 @@ keep_rows(const SqCompiled *compiled, SqLateness lateness)
 										   table_name(compiled, SQ_STATE_ROWS, 0), names.data,
 										   sq_groups_hash(aggregation, "d"), values.data,
 										   sq_tree_placeholder(rows->targetList)));
-	sq_tree_replace(statement->query, "d", rows);
+	sq_tree_find(statement->query, "d")->subquery = rows;
 	return statement;
 }
 
@@ -209,7 +209,7 @@ keep_distinct(const SqCompiled *compiled, const SqCall *call, SqLateness latenes
 	append_count(&text);
 	statement = sq_emit_statement(compiled, text.data);
 	patch_partial(call, statement->query);
-	sq_tree_replace(statement->query, "x", rows);
+	sq_tree_find(statement->query, "x")->subquery = rows;
 	return statement;
 }
 
@@ -253,7 +253,7 @@ keep_resumed(const SqCompiled *compiled, SqLateness lateness)
 					 updates.data);
 	append_count(&text);
 	statement = sq_emit_statement(compiled, text.data);
-	sq_tree_replace(statement->query, "d", rows);
+	sq_tree_find(statement->query, "d")->subquery = rows;
 	return statement;
 }
 
@@ -348,7 +348,7 @@ sq_emit_merge(const SqCompiled *compiled, SqLateness lateness, bool empty)
 	appendStringInfoString(&text, sq_emit_merge_text(compiled, states, empty));
 	append_count(&text);
 	statement = sq_emit_statement(compiled, text.data);
-	sq_tree_replace(statement->query, "d", states);
+	sq_tree_find(statement->query, "d")->subquery = states;
 	return statement;
 }
 

@@ -190,7 +190,6 @@ typedef struct OverGroups
 	const char *alias;
 	int			levelsup;		/* how far out that is */
 	int			depth;			/* below the level that aggregated */
-	bool		replaced;
 } OverGroups;
 
 /* keys become columns k<n>, aggregate calls columns v<n> of the alias */
@@ -206,12 +205,9 @@ over_groups_mutator(Node *node, OverGroups *context)
 	{
 		key = sq_aggregation_find_key(aggregation, node, context->depth);
 		if (key != NULL)
-		{
-			context->replaced = true;
 			return (Node *) column_var(context->query, context->alias,
 									   psprintf("k%d", key->number), (Node *) key->expr,
 									   context->levelsup + context->depth);
-		}
 	}
 	if (IsA(node, Aggref) && (int) ((Aggref *) node)->agglevelsup == context->depth)
 	{
@@ -242,7 +238,7 @@ static Aggref *
 call_over_inputs(const SqCompiled *compiled, const SqCall *call, Query *inner, Query *outer)
 {
 	Aggref	   *aggref = copyObject(call->aggref);
-	OverGroups	context = {compiled->aggregation, outer, "s", 1, 0, false};
+	OverGroups	context = {compiled->aggregation, outer, "s", 1, 0};
 	ListCell   *lc;
 
 	foreach(lc, aggref->args)
@@ -296,7 +292,7 @@ patch_values(const SqCompiled *compiled, Query *groups)
 static void
 read_groups(const SqCompiled *compiled, Query *level, RangeTblEntry *groups)
 {
-	OverGroups	context = {compiled->aggregation, level, "g", 0, 0, false};
+	OverGroups	context = {compiled->aggregation, level, "g", 0, 0};
 	RangeTblRef *from = makeNode(RangeTblRef);
 
 	level->rtable = list_make1(groups);

@@ -139,51 +139,6 @@ sq_tree_analyse(const char *text, List *param_types)
 	return query;
 }
 
-typedef struct ReplaceContext
-{
-	const char *alias;
-	Query	   *replacement;
-	int			found;
-} ReplaceContext;
-
-static bool
-replace_walker(Node *node, ReplaceContext *context)
-{
-	if (node == NULL)
-		return false;
-	if (IsA(node, RangeTblEntry))
-	{
-		RangeTblEntry *rte = (RangeTblEntry *) node;
-
-		if (rte->rtekind != RTE_SUBQUERY)
-			return false;
-		if (rte->alias == NULL || strcmp(rte->alias->aliasname, context->alias) != 0)
-			return replace_walker((Node *) rte->subquery, context);
-		/* not to be walked itself: an alias in it may be the same */
-		rte->subquery = copyObject(context->replacement);
-		context->found++;
-		return false;
-	}
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, replace_walker, context,
-								 QTW_EXAMINE_RTES_BEFORE | QTW_IGNORE_RT_SUBQUERIES);
-	return expression_tree_walker(node, replace_walker, context);
-}
-
-/*
- * Puts a query in the place of the subqueries of that alias.  A piece of the
- * user's query goes in last, as it may have such an alias inside.
- */
-void
-sq_tree_replace(Query *query, const char *alias, Query *replacement)
-{
-	ReplaceContext context = {alias, replacement, 0};
-
-	(void) replace_walker((Node *) query, &context);
-	if (context.found == 0)
-		elog(ERROR, "no subquery \"%s\" to be replaced", alias);
-}
-
 typedef struct FindContext
 {
 	const char *alias;
@@ -210,7 +165,11 @@ find_walker(Node *node, FindContext *context)
 	return expression_tree_walker(node, find_walker, context);
 }
 
-/* The range table entry of the subquery of that alias. */
+/*
+ * The range table entry of the subquery of that alias, to be filled with a piece of
+ * the user's query.  All entries of a statement have to be found before any is
+ * filled, as a piece may have such an alias inside.
+ */
 RangeTblEntry *
 sq_tree_find(Query *query, const char *alias)
 {

@@ -16,7 +16,6 @@ extern char *sq_tree_null(Oid type, int32 typmod, Oid collation);
 extern char *sq_tree_aggregate(Oid aggregate);
 extern char *sq_tree_equal(Oid type, const char *left, const char *right);
 extern Query *sq_tree_analyse(const char *text, List *param_types);
-extern void sq_tree_replace(Query *query, const char *alias, Query *replacement);
 extern RangeTblEntry *sq_tree_find(Query *query, const char *alias);
 extern char *sq_tree_placeholder(List *targets);
 extern char *sq_tree_show(const Query *query);

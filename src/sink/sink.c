@@ -285,16 +285,6 @@ find_key(Oid sink, List *columns, bool *nulls_differ)
 	return found;
 }
 
-/* True if the sink's unique indexes on the columns take each NULL for another value. */
-bool
-sq_sink_nulls_differ(Oid sink, List *columns)
-{
-	bool		nulls_differ;
-
-	(void) find_key(sink, columns, &nulls_differ);
-	return nulls_differ;
-}
-
 static char *
 column_list(List *columns)
 {
@@ -367,8 +357,11 @@ check_key_column(Oid sink, Oid definition, const char *column)
 			 errhint("Cast the group key in the query, or change the type of the column.")));
 }
 
-/* Errors if an existing sink has no unique index on the columns of the group key. */
-void
+/*
+ * Errors if a sink has no unique index on the columns of the group key.  True if such
+ * indexes take each NULL for another value.
+ */
+bool
 sq_sink_check_key(Oid sink, Oid definition, List *columns)
 {
 	bool		nulls_differ;
@@ -379,7 +372,7 @@ sq_sink_check_key(Oid sink, Oid definition, List *columns)
 		check_key_column(sink, definition, lfirst(lc));
 	}
 	if (find_key(sink, columns, &nulls_differ))
-		return;
+		return nulls_differ;
 	ereport(ERROR,
 			(errcode(ERRCODE_INVALID_TABLE_DEFINITION),
 			 errmsg("sink \"%s\" has no unique index on the group key (%s)",
@@ -387,6 +380,7 @@ sq_sink_check_key(Oid sink, Oid definition, List *columns)
 			 errdetail("In output mode \"update\" rows of the sink are upserted by the group key."),
 			 errhint("Use CREATE UNIQUE INDEX ON %s (%s) NULLS NOT DISTINCT.",
 					 quote_identifier(get_rel_name(sink)), column_list(columns))));
+	return true;
 }
 
 /* Errors if rows of a relation cannot be updated and deleted as these modes do. */
