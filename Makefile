@@ -17,10 +17,15 @@ OBJS = $(WIN32RES) \
 	src/catalog/checkpoint.o \
 	src/catalog/sourcedef.o \
 	src/progress/shared.o \
+	src/arrivals/handler.o \
+	src/arrivals/lookup.o \
+	src/arrivals/map.o \
+	src/arrivals/pending.o \
 	src/offset.o \
 	src/time_counts.o \
 	src/source/guard.o \
 	src/source/physical.o \
+	src/source/range.o \
 	src/source/readplan.o \
 	src/source/since.o \
 	src/source/survey.o \
@@ -65,6 +70,7 @@ OBJS = $(WIN32RES) \
 	src/worker/worker.o \
 	src/worker/pause.o \
 	src/api/alter.o \
+	src/api/arrivals.o \
 	src/api/control.o \
 	src/api/define.o \
 	src/api/events.o \

@@ -182,6 +182,24 @@ CREATE FUNCTION streamq.since(internal) RETURNS tsm_handler
 COMMENT ON FUNCTION streamq.since(internal) IS
 	'table sampling method: FROM t TABLESAMPLE streamq.since(start, stop) are the rows that became visible after start and up to stop';
 
+CREATE FUNCTION streamq.arrivals_handler(internal) RETURNS index_am_handler
+	LANGUAGE C VOLATILE STRICT AS 'MODULE_PATHNAME', 'streamq_arrivals_handler';
+COMMENT ON FUNCTION streamq.arrivals_handler(internal) IS 'handler of the access method streamq_arrivals';
+
+CREATE ACCESS METHOD streamq_arrivals TYPE INDEX HANDLER streamq.arrivals_handler;
+COMMENT ON ACCESS METHOD streamq_arrivals IS
+	'arrival map of a source: which transactions have inserted into each block of the table';
+
+CREATE OPERATOR CLASS streamq.arrivals_ops DEFAULT FOR TYPE int4 USING streamq_arrivals AS STORAGE int4;
+COMMENT ON OPERATOR CLASS streamq.arrivals_ops USING streamq_arrivals IS
+	'for CREATE INDEX ON t USING streamq_arrivals ((1)): what is indexed does not matter';
+
+CREATE FUNCTION streamq.arrivals(relation regclass, OUT block bigint, OUT least_xid xid8,
+								 OUT greatest_xid xid8)
+	RETURNS SETOF record LANGUAGE C VOLATILE STRICT AS 'MODULE_PATHNAME', 'streamq_arrivals';
+COMMENT ON FUNCTION streamq.arrivals(regclass) IS
+	'the arrival map of a table: for each block the transactions between which all are that have inserted there';
+
 CREATE FUNCTION streamq.was_read(internal, relation oid, place tid, inserted xid, event_time "any")
 	RETURNS boolean LANGUAGE C STABLE PARALLEL RESTRICTED COST 20 AS 'MODULE_PATHNAME', 'streamq_was_read';
 COMMENT ON FUNCTION streamq.was_read(internal, oid, tid, xid, "any") IS
@@ -290,6 +308,11 @@ CREATE FUNCTION streamq.worker_activity(OUT query_id integer, OUT worker_pid int
 COMMENT ON FUNCTION streamq.worker_activity() IS
 	'the worker that serves each active query of this database';
 
+CREATE FUNCTION streamq.pending(name text, OUT pages bigint, OUT rows bigint)
+	LANGUAGE C VOLATILE AS 'MODULE_PATHNAME', 'streamq_pending';
+COMMENT ON FUNCTION streamq.pending(text) IS
+	'what a query still has to read: pages of its sources, and an estimate of the rows, by their arrival maps; NULL if unknown';
+
 CREATE VIEW streamq.status WITH (security_barrier) AS
 	SELECT q.name,
 		   pg_get_userbyid(streamq.query_owner(q.definition)) AS owner,
@@ -307,7 +330,8 @@ CREATE VIEW streamq.status WITH (security_barrier) AS
 		   coalesce(c.total_trimmed_rows, 0) AS total_trimmed_rows,
 		   c.started_at + c.duration_ms * interval '1 millisecond' AS last_batch_at,
 		   q.last_error, q.retries,
-		   coalesce(l.pid, a.worker_pid) AS worker_pid
+		   coalesce(l.pid, a.worker_pid) AS worker_pid,
+		   p.pages AS pending_pages, p.rows AS pending_rows
 	FROM streamq.queries q
 		 LEFT JOIN LATERAL (SELECT * FROM streamq.commits c WHERE c.name = q.name
 							ORDER BY c.batch_id DESC LIMIT 1) c ON true
@@ -316,6 +340,7 @@ CREATE VIEW streamq.status WITH (security_barrier) AS
 			AND l.classid = 'streamq.queries'::regclass AND l.objid = q.query_id::oid
 			AND l.objsubid = 0 AND l.mode = 'ExclusiveLock'
 		 LEFT JOIN streamq.worker_activity() a ON a.query_id = q.query_id
+		 LEFT JOIN LATERAL streamq.pending(q.name) p ON true
 	WHERE pg_has_role(streamq.query_owner(q.definition), 'USAGE');
 COMMENT ON VIEW streamq.status IS 'one row for each streaming query: what it does, how far it is, why it failed';
 GRANT SELECT ON streamq.status TO PUBLIC;

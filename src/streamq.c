@@ -8,6 +8,7 @@
  */
 #include "streamq.h"
 
+#include "arrivals/pending.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "progress/shared.h"
@@ -22,6 +23,7 @@ void
 _PG_init(void)
 {
 	sq_settings_define();
+	sq_pending_define();
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 	sq_shared_define();

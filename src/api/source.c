@@ -8,14 +8,17 @@
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "arrivals/arrivals.h"
 #include "catalog/catalog.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "catalog/querydef.h"
 #include "catalog/sourcedef.h"
+#include "commands/defrem.h"
 #include "commands/trigger.h"
 #include "miscadmin.h"
 #include "offset.h"
@@ -148,6 +151,63 @@ create_trigger(Oid relid)
 								qualified_name(relid), name));
 }
 
+/*
+ * The arrival map.  The table's owner creates it, or the engine for him where he may
+ * not create anything in the table's schema.
+ */
+static void
+create_map(Oid relid)
+{
+	Oid			schema = get_rel_namespace(relid);
+	char	   *name = ChooseRelationName(get_rel_name(relid), NULL, "arrivals", schema, false);
+	char	   *sql = psprintf("CREATE INDEX %s ON %s USING " SQ_ARRIVALS_AM " ((1))",
+							   quote_identifier(name), qualified_name(relid));
+	SqEngine	engine;
+
+	if (pg_namespace_aclcheck(schema, GetUserId(), ACL_CREATE) == ACLCHECK_OK)
+	{
+		sq_execute_as_user(sql);
+		return;
+	}
+	sq_engine_begin(&engine);
+	sq_engine_command(sql);
+	sq_engine_end(&engine);
+}
+
+/* creates the map of a table, which is locked, unless it has one, of a parent perhaps */
+static void
+ensure_map(Oid relid)
+{
+	Relation	rel = relation_open(relid, NoLock);
+	bool		found = OidIsValid(sq_arrivals_find(rel));
+
+	relation_close(rel, NoLock);
+	if (!found)
+		create_map(relid);
+}
+
+/*
+ * Drops the map of a source that is none any more, with those of its partitions.  One
+ * that belongs to a parent stays; partitions that are sources themselves get another.
+ */
+static void
+drop_map(Oid relid)
+{
+	Relation	rel = relation_open(relid, NoLock);
+	Oid			map = sq_arrivals_find(rel);
+	ListCell   *lc;
+
+	relation_close(rel, NoLock);
+	if (!OidIsValid(map) || get_rel_relispartition(map))
+		return;
+	sq_execute_as_user(psprintf("DROP INDEX %s", qualified_name(map)));
+	foreach(lc, find_all_inheritors(relid, ShareRowExclusiveLock, NULL))
+	{
+		if (sq_source_load(lfirst_oid(lc)) != NULL)
+			ensure_map(lfirst_oid(lc));
+	}
+}
+
 /* a sink whose rows queries change cannot be append-only */
 static void
 check_not_updated(Oid relid)
@@ -202,6 +262,7 @@ sq_api_add_source(Oid relid, const char *column, Interval *delay)
 	relation_close(rel, NoLock);
 
 	create_trigger(relid);
+	ensure_map(relid);
 	sq_source_insert(&source);
 }
 
@@ -262,6 +323,7 @@ streamq_drop_source(PG_FUNCTION_ARGS)
 	if (trigger_name != NULL)
 		sq_execute_as_user(psprintf("DROP TRIGGER %s ON %s", quote_identifier(trigger_name),
 									qualified_name(relid)));
+	drop_map(relid);
 	PG_RETURN_VOID();
 }
 

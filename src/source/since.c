@@ -6,7 +6,7 @@
  * NextSampleBlock chooses the pages, NextSampleTuple looks at the raw xmin of
  * the tuples that core has found visible on the pinned page.  Executed by a
  * batch, the method takes range and pages from the batch's read plan; executed
- * by anybody else, it reads every page.
+ * by anybody else, it asks the arrival map, and without one reads every page.
  *
  * Assumes heap: the current page is found in the scan descriptor, which is an
  * internal of heapam, the only one used.
@@ -17,11 +17,12 @@
 #include "access/htup_details.h"
 #include "access/tableam.h"
 #include "access/tsmapi.h"
+#include "arrivals/arrivals.h"
 #include "catalog/pg_type.h"
-#include "debug_point.h"
 #include "fmgr.h"
 #include "nodes/execnodes.h"
 #include "nodes/pathnodes.h"
+#include "source/range.h"
 #include "source/readplan.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
@@ -30,17 +31,16 @@ PG_FUNCTION_INFO_V1(streamq_since);
 
 typedef struct SinceState
 {
-	SqPosition	start;
-	SqPosition	end;
-	bool		test_end;
-	bool		planned;		/* by a batch: only the blocks listed */
+	SqRange		range;
+	bool		planned;		/* by a batch, that has counted the rows */
 	bool		exact;			/* cf. SqReadPlan */
 	const SqRelationRead *read; /* what is planned; NULL: nothing */
 	int64		rows;			/* found so far */
+	bool		listed;			/* only the blocks listed */
+	const BlockNumber *blocks;
+	BlockNumber nblocks;
 	BlockNumber next_block;
 	int			next_tuple;		/* index into the visible tuples of the page */
-	bool		page_is_old;	/* see sq_in_range() */
-	uint64		next_xid;
 } SinceState;
 
 /*
@@ -113,6 +113,43 @@ check_snapshot(Snapshot snapshot, const SqOffset *end)
 	pfree(seen);
 }
 
+/* what a batch has planned for a relation */
+static void
+begin_planned(SinceState *state, Relation rel, const SqReadPlan *plan)
+{
+	const SqRelationRead *read = sq_readplan_find(plan, RelationGetRelid(rel));
+
+	state->read = read;
+	state->exact = plan->exact;
+	state->planned = state->listed = read == NULL || !read->unsurveyed;
+	state->blocks = read ? read->blocks : NULL;
+	state->nblocks = read ? read->nblocks : 0;
+	if (read != NULL)
+		sq_range_open(&state->range, rel, &read->start, &read->end);
+}
+
+/* what anybody else asks for */
+static void
+begin_unplanned(SinceState *state, SampleScanState *node, Datum *params)
+{
+	Relation	rel = node->ss.ss_currentRelation;
+	MemoryContext old = MemoryContextSwitchTo(node->ss.ps.state->es_query_cxt);
+	SqPosition	start = {0};
+	SqPosition	end = {0};
+	SqArrivalBlocks found;
+
+	/* the arguments live no longer than until the first row */
+	start.offset = sq_offset_copy(DatumGetSqOffset(params[0]));
+	end.offset = sq_offset_copy(DatumGetSqOffset(params[1]));
+	sq_range_open(&state->range, rel, &start, &end);
+	check_snapshot(node->ss.ps.state->es_snapshot, end.offset);
+	state->listed = sq_arrivals_blocks(rel, &start, &end, RelationGetNumberOfBlocks(rel), &found,
+									   NULL);
+	state->blocks = found.blocks;
+	state->nblocks = found.nblocks;
+	MemoryContextSwitchTo(old);
+}
+
 static void
 since_begin(SampleScanState *node, Datum *params, int nparams, uint32 seed)
 {
@@ -122,39 +159,14 @@ since_begin(SampleScanState *node, Datum *params, int nparams, uint32 seed)
 
 	SQ_UNUSED(nparams);
 	SQ_UNUSED(seed);
-	state->next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	state->next_block = 0;
 	state->rows = 0;
 	state->next_tuple = 0;
-	state->test_end = sq_debug_rule(SQ_RULE_END);
-
 	if (plan != NULL)
-	{
-		const SqRelationRead *read =
-		sq_readplan_find(plan, RelationGetRelid(node->ss.ss_currentRelation));
-
-		state->planned = read == NULL || !read->unsurveyed;
-		state->read = read;
-		state->exact = plan->exact;
-		if (read)
-		{
-			state->start = read->start;
-			state->end = read->end;
-		}
-	}
+		begin_planned(state, node->ss.ss_currentRelation, plan);
 	else
-	{
-		memset(&state->start, 0, sizeof(SqPosition));
-		memset(&state->end, 0, sizeof(SqPosition));
-		/* the arguments live no longer than until the first row */
-		state->start.offset = sq_offset_copy(DatumGetSqOffset(params[0]));
-		state->end.offset = sq_offset_copy(DatumGetSqOffset(params[1]));
-		sq_offset_check_readable(state->start.offset, state->end.offset,
-								 state->next_xid);
-		check_snapshot(node->ss.ps.state->es_snapshot, state->end.offset);
-	}
-	node->use_bulkread = !state->planned ||
-		(state->read != NULL && state->read->nblocks > (BlockNumber) NBuffers / 4);
+		begin_unplanned(state, node, params);
+	node->use_bulkread = !state->listed || state->nblocks > (BlockNumber) NBuffers / 4;
 	node->use_pagemode = true;
 }
 
@@ -179,15 +191,14 @@ since_next_block(SampleScanState *node, BlockNumber nblocks)
 	SinceState *state = node->tsm_state;
 	BlockNumber block = InvalidBlockNumber;
 
-	if (!state->planned)
+	if (!state->listed)
 	{
 		if (state->next_block < nblocks)
 			block = state->next_block++;
 	}
-	else if (state->read != NULL && state->next_block < state->read->nblocks &&
-			 state->read->blocks[state->next_block] < nblocks)
-		block = state->read->blocks[state->next_block++];
-	else
+	else if (state->next_block < state->nblocks && state->blocks[state->next_block] < nblocks)
+		block = state->blocks[state->next_block++];
+	else if (state->planned)
 		check_rows(state);
 	state->next_tuple = 0;
 	return block;
@@ -202,25 +213,16 @@ since_next_tuple(SampleScanState *node, BlockNumber blockno,
 	Page		page = BufferGetPage(scan->rs_cbuf);
 
 	SQ_UNUSED(maxoffset);
-	if (state->next_tuple == 0)
-	{
-		/* the page is pinned only, and its LSN has two halves */
-		LockBuffer(scan->rs_cbuf, BUFFER_LOCK_SHARE);
-		state->page_is_old = sq_page_is_old(&state->start, page);
-		LockBuffer(scan->rs_cbuf, BUFFER_LOCK_UNLOCK);
-	}
 	while (state->next_tuple < scan->rs_ntuples)
 	{
 		OffsetNumber offnum = scan->rs_vistuples[state->next_tuple++];
 		HeapTupleHeader tuple = (HeapTupleHeader)
 		PageGetItem(page, PageGetItemId(page, offnum));
 		ItemPointerData tid;
-		uint64		xid = sq_offset_widen(HeapTupleHeaderGetRawXmin(tuple),
-										  state->next_xid);
+		uint64		xid;
 
 		ItemPointerSet(&tid, blockno, offnum);
-		if (sq_in_range(&state->start, &state->end, state->test_end,
-						state->page_is_old, xid, &tid))
+		if (sq_range_has(&state->range, scan->rs_cbuf, tuple, &tid, &xid))
 		{
 			state->rows++;
 			return offnum;

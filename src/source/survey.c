@@ -5,7 +5,7 @@
  *
  * A batch is planned from a survey; its statement then visits only the pages
  * found.  The test on each tuple is the same as that of the table sampling
- * method (sq_in_range), under the same snapshot, so both find the same rows.
+ * method (sq_range_has), under the same snapshot, so both find the same rows.
  *
  * Pages are read share-locked, as a sequential scan does; memory is taken from
  * the current context.  Nothing is written but hint bits.
@@ -14,14 +14,15 @@
 
 #include "access/heapam.h"
 #include "access/htup_details.h"
+#include "arrivals/arrivals.h"
 #include "catalog/pg_type.h"
-#include "debug_point.h"
 #include "miscadmin.h"
-#include "source/readplan.h"
+#include "source/range.h"
 #include "storage/bufmgr.h"
 #include "utils/date.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/spccache.h"
 #include "utils/timestamp.h"
 
 #define FIRST_SIZE 64
@@ -193,22 +194,22 @@ event_time_of(HeapTuple tuple, AttrNumber attnum, TupleDesc desc)
 
 /* Looks at one page; returns true when enough rows have been found. */
 static bool
-survey_page(Relation rel, Buffer buffer, uint64 next_xid,
-			const SqSurveyRequest *request, SqSurvey *survey)
+survey_page(const SqRange *range, Buffer buffer, const SqSurveyRequest *request,
+			SqSurvey *survey)
 {
+	Relation	rel = range->heap;
 	Page		page = BufferGetPage(buffer);
 	BlockNumber block = BufferGetBlockNumber(buffer);
 	OffsetNumber maxoff = PageGetMaxOffsetNumber(page);
-	bool		test_end = sq_debug_rule(SQ_RULE_END);
 	bool		all_visible = PageIsAllVisible(page) &&
 	!request->snapshot->takenDuringRecovery;
-	bool		is_old = sq_page_is_old(&request->start, page);
 	bool		listed = false;
 
 	/* most pages of a large source, when all has ended that had begun then */
-	if (is_old && request->start.offset->nxip == 0 &&
+	if (request->start.offset->nxip == 0 &&
 		request->start.partial_xid == 0 &&
-		request->start.offset->xmax.value >= request->start.horizon.xid)
+		request->start.offset->xmax.value >= request->start.horizon.xid &&
+		sq_range_page_is_old(range, buffer))
 		return false;
 
 	for (OffsetNumber off = FirstOffsetNumber; off <= maxoff; off++)
@@ -224,9 +225,7 @@ survey_page(Relation rel, Buffer buffer, uint64 next_xid,
 		tuple.t_len = ItemIdGetLength(item);
 		tuple.t_tableOid = RelationGetRelid(rel);
 		ItemPointerSet(&tuple.t_self, block, off);
-		xid = sq_offset_widen(HeapTupleHeaderGetRawXmin(tuple.t_data), next_xid);
-		if (!sq_in_range(&request->start, &request->end, test_end, is_old, xid,
-						 &tuple.t_self))
+		if (!sq_range_has(range, buffer, tuple.t_data, &tuple.t_self, &xid))
 			continue;
 		if (!all_visible &&
 			!HeapTupleSatisfiesVisibility(&tuple, request->snapshot, buffer))
@@ -256,33 +255,61 @@ survey_page(Relation rel, Buffer buffer, uint64 next_xid,
 }
 
 /*
+ * The blocks to look at: those that the request names, or else those that the arrival
+ * map has; NULL stands for all of them.
+ */
+static const BlockNumber *
+blocks_to_survey(Relation rel, const SqSurveyRequest *request, BlockNumber nblocks,
+				 BlockNumber *count)
+{
+	SqArrivalBlocks found;
+
+	*count = request->nonly_blocks;
+	if (request->only_blocks != NULL)
+		return request->only_blocks;
+	*count = nblocks;
+	if (!sq_arrivals_blocks(rel, &request->start, &request->end, nblocks, &found, NULL))
+		return NULL;
+	*count = found.nblocks;
+	return found.blocks;
+}
+
+/*
  * Looks at the pages of a relation, which the caller has opened and locked, and
  * adds what it finds to the survey.
  */
 void
 sq_survey_relation(Relation rel, const SqSurveyRequest *request, SqSurvey *survey)
 {
-	uint64		next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	BlockNumber nblocks = RelationGetNumberOfBlocks(rel);
-	BlockNumber count = request->only_blocks ? request->nonly_blocks : nblocks;
+	BlockNumber count;
+	const BlockNumber *blocks;
+	BlockNumber prefetched = 0;
+	BlockNumber distance = (BlockNumber) get_tablespace_io_concurrency(rel->rd_rel->reltablespace);
 	BufferAccessStrategy strategy = NULL;
+	SqRange		range;
 	bool		enough = false;
 
-	sq_offset_check_readable(request->start.offset, request->end.offset, next_xid);
-	if (nblocks > (BlockNumber) NBuffers / 4)
+	sq_range_open(&range, rel, &request->start, &request->end);
+	blocks = blocks_to_survey(rel, request, nblocks, &count);
+	if (count > (BlockNumber) NBuffers / 4)
 		strategy = GetAccessStrategy(BAS_BULKREAD);
 
 	for (BlockNumber i = 0; i < count && !enough; i++)
 	{
-		BlockNumber block = request->only_blocks ? request->only_blocks[i] : i;
+		BlockNumber block = blocks ? blocks[i] : i;
 		Buffer		buffer;
 
 		CHECK_FOR_INTERRUPTS();
 		if (block >= nblocks)
 			break;				/* truncated since it was listed */
+		/* a whole table is read ahead by the kernel */
+		for (; blocks && prefetched < count && prefetched <= i + distance &&
+			 blocks[prefetched] < nblocks; prefetched++)
+			(void) PrefetchBuffer(rel, MAIN_FORKNUM, blocks[prefetched]);
 		buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		enough = survey_page(rel, buffer, next_xid, request, survey);
+		enough = survey_page(&range, buffer, request, survey);
 		UnlockReleaseBuffer(buffer);
 	}
 	if (strategy != NULL)

@@ -1,0 +1,250 @@
+/*
+ * arrivals.c
+ *		SQL functions that look at arrival maps: what a query still has to read, and
+ *		the map itself.
+ *
+ * The former must not get in anybody's way, nor wait: streamq.status calls it.  So a
+ * table that is locked gives NULL, and no more than a few pages of a table are read.
+ */
+#include "api/api.h"
+
+#include <math.h>
+
+#include "access/genam.h"
+#include "access/table.h"
+#include "access/xlog.h"
+#include "arrivals/arrivals.h"
+#include "arrivals/map.h"
+#include "catalog/checkpoint.h"
+#include "catalog/objectaddress.h"
+#include "catalog/pg_class.h"
+#include "catalog/pg_inherits.h"
+#include "catalog/querydef.h"
+#include "funcapi.h"
+#include "miscadmin.h"
+#include "source/survey.h"
+#include "storage/bufmgr.h"
+#include "storage/lmgr.h"
+#include "utils/acl.h"
+#include "utils/xid8.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
+#include "utils/syscache.h"
+#include "utils/tuplestore.h"
+
+PG_FUNCTION_INFO_V1(streamq_pending);
+PG_FUNCTION_INFO_V1(streamq_arrivals);
+
+/*
+ * Blocks of a table that are looked at, at most: as many for the estimate, and of those
+ * that a lease leaves in doubt, at the end of the table, all that there can be.
+ */
+#define BLOCKS_READ_MAX ((BlockNumber) 64)
+
+typedef struct Pending
+{
+	double		pages;
+	double		rows;
+} Pending;
+
+/* ------------------------------------------------------------------- pending */
+
+/* the physical relations of a query's sources, locked; false if one cannot be had now */
+static bool
+lock_relations(const SqQuery *query, List **relations)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	*relations = NIL;
+	foreach(lc, query->sources)
+	{
+		Oid			source = lfirst_oid(lc);
+		List	   *all = get_rel_relkind(source) == RELKIND_PARTITIONED_TABLE ?
+		find_all_inheritors(source, NoLock, NULL) : list_make1_oid(source);
+
+		foreach(lc2, all)
+		{
+			Oid			relid = lfirst_oid(lc2);
+
+			if (get_rel_relkind(relid) != RELKIND_RELATION)
+				continue;
+			if (!ConditionalLockRelationOid(relid, AccessShareLock) ||
+				!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(relid)))
+				return false;
+			*relations = lappend_oid(*relations, relid);
+		}
+	}
+	return true;
+}
+
+/* looks at blocks: how many of them hold rows of the range, and how many rows */
+static Pending
+look_at(Relation rel, const SqPosition *start, const SqPosition *end,
+		const SqArrivalBlocks *blocks)
+{
+	SqSurveyRequest request;
+	SqSurvey	survey;
+	Pending		found;
+
+	memset(&request, 0, sizeof(request));
+	request.start = *start;
+	request.end = *end;
+	request.snapshot = GetActiveSnapshot();
+	request.only_blocks = blocks->blocks;
+	request.nonly_blocks = blocks->nblocks;
+	sq_survey_init(&survey);
+	sq_survey_relation(rel, &request, &survey);
+	found.pages = survey.nblocks;
+	found.rows = (double) survey.rows;
+	return found;
+}
+
+/* the rows of blocks that surely hold some, by those of a few of them */
+static double
+estimate_rows(Relation rel, const SqPosition *start, const SqPosition *end,
+			  SqArrivalBlocks *blocks)
+{
+	BlockNumber all = blocks->nblocks;
+
+	if (all == 0)
+		return 0;
+	blocks->nblocks = Min(all, BLOCKS_READ_MAX);
+	for (BlockNumber i = 0; i < blocks->nblocks; i++)
+		blocks->blocks[i] = blocks->blocks[i * (uint64) all / blocks->nblocks];
+	return look_at(rel, start, end, blocks).rows * all / blocks->nblocks;
+}
+
+/* adds what is pending of a relation; false if it has no map */
+static bool
+add_relation(Oid relid, const SqCheckpoint *checkpoint, const SqPosition *end,
+			 Pending *pending)
+{
+	const SqRelationOffset *last = sq_checkpoint_find(checkpoint, relid);
+	Relation	rel = table_open(relid, NoLock);
+	SqPosition	start = {0};
+	SqArrivalBlocks sure;
+	SqArrivalBlocks doubtful;
+	bool		has_map;
+
+	if (last != NULL)
+		start = last->position;
+	else
+		start.offset = sq_offset_empty();
+	has_map = sq_arrivals_blocks(rel, &start, end, RelationGetNumberOfBlocks(rel),
+								 &sure, &doubtful);
+	if (has_map)
+	{
+		Pending		more = {0, 0};
+
+		doubtful.nblocks = Min(doubtful.nblocks, BLOCKS_READ_MAX);
+		if (doubtful.nblocks > 0)
+			more = look_at(rel, &start, end, &doubtful);
+		pending->pages += sure.nblocks + more.pages;
+		pending->rows += estimate_rows(rel, &start, end, &sure) + more.rows;
+	}
+	table_close(rel, NoLock);
+	return has_map;
+}
+
+/* what is pending of a query; false if that cannot be said */
+static bool
+find_pending(const SqQuery *query, Pending *pending)
+{
+	List	   *relations;
+	SqCheckpoint *checkpoint;
+	SqPosition	end = {0};
+	ListCell   *lc;
+
+	if (query->checkpoint_cluster != GetSystemIdentifier() ||
+		query->checkpoint_definition != query->definition ||
+		!lock_relations(query, &relations))
+		return false;
+	checkpoint = sq_checkpoint_load(query->name, relations);
+	end.offset = sq_offset_capture(GetActiveSnapshot());
+	foreach(lc, relations)
+	{
+		if (!add_relation(lfirst_oid(lc), checkpoint, &end, pending))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * streamq.pending(name text, OUT pages bigint, OUT rows bigint)
+ *
+ * Pages of the sources that may hold rows not yet read, and an estimate of how many
+ * rows these are.  NULL if a source has no arrival map or is locked, and for those
+ * who do not have the rights of the query's owner.
+ */
+Datum
+streamq_pending(PG_FUNCTION_ARGS)
+{
+	SqQuery    *query = sq_query_load(sq_api_name_argument(fcinfo), false);
+	TupleDesc	desc;
+	Pending		pending = {0, 0};
+	Datum		values[2];
+	bool		nulls[2] = {true, true};
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	if (OidIsValid(query->owner) && has_privs_of_role(GetUserId(), query->owner) &&
+		find_pending(query, &pending))
+	{
+		nulls[0] = nulls[1] = false;
+		values[0] = Int64GetDatum((int64) pending.pages);
+		values[1] = Int64GetDatum((int64) rint(pending.rows));
+	}
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));
+}
+
+/* ----------------------------------------------------------------- arrivals */
+
+/*
+ * streamq.arrivals(relation regclass, OUT block bigint, OUT least_xid xid8,
+ *					OUT greatest_xid xid8)
+ *
+ * The arrival map of a table: for each of its blocks with an entry the transactions
+ * between which all are that have inserted there.  For the table's owner.
+ */
+Datum
+streamq_arrivals(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
+	Oid			relid = PG_GETARG_OID(0);
+	Relation	heap;
+	Relation	index;
+	Oid			map;
+
+	if (!pg_class_ownercheck(relid, GetUserId()))
+		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)),
+					   get_rel_name(relid));
+	InitMaterializedSRF(fcinfo, 0);
+	heap = table_open(relid, AccessShareLock);
+	map = heap->rd_rel->relkind == RELKIND_RELATION ? sq_arrivals_find(heap) : InvalidOid;
+	if (!OidIsValid(map))
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_OBJECT),
+				 errmsg("table \"%s\" has no arrival map", RelationGetRelationName(heap)),
+				 errhint("streamq.add_source() makes one, as does CREATE INDEX ... USING %s ((1)).",
+						 SQ_ARRIVALS_AM)));
+	index = index_open(map, NoLock);
+	for (BlockNumber block = 0; block < RelationGetNumberOfBlocks(heap); block++)
+	{
+		SqArrival	arrival;
+		Datum		values[3];
+		bool		nulls[3] = {false, false, false};
+
+		CHECK_FOR_INTERRUPTS();
+		if (!sq_arrivals_entry(index, block, &arrival))
+			continue;
+		values[0] = Int64GetDatum(block);
+		values[1] = FullTransactionIdGetDatum(FullTransactionIdFromU64(arrival.least));
+		values[2] = FullTransactionIdGetDatum(FullTransactionIdFromU64(sq_arrival_upto(&arrival)));
+		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
+	}
+	index_close(index, NoLock);
+	table_close(heap, NoLock);
+	return (Datum) 0;
+}
