@@ -8,10 +8,11 @@
  * that fails there is rolled back, as if an index could not be written.  Blocks of
  * subtransactions that were rolled back are written, too; that costs a look at them.
  *
- * A run belongs to a file of an index, not to the index: TRUNCATE gives it another
- * one, and rolled back to a savepoint, gives the old one back.  What is written early,
- * as there is too much of it, goes by that; the rest waits until the end, when what
- * belongs to no present file is forgotten.
+ * TRUNCATE gives the index another file, and rolled back to a savepoint, gives the
+ * old one back.  So what is written early, as there is too much of it, is only what was
+ * noted for the present file; the rest waits until the end.  Then all is written to the
+ * file that is there, as somebody else may have moved the index (SET TABLESPACE); an
+ * entry too many does no harm.
  *
  * When the transaction has committed, those who wait for its tables are woken.
  */
@@ -64,9 +65,9 @@ compare_runs(const void *a, const void *b)
 	return 0;
 }
 
-/* writes runs of one index; those of another file of it are put to the front of kept */
+/* writes runs of one index; those that have to wait are put into kept */
 static int
-write_index(PendingRun *runs, int n, bool lease, PendingRun *kept)
+write_index(PendingRun *runs, int n, bool at_end, bool lease, PendingRun *kept)
 {
 	Relation	index = try_relation_open(runs[0].index, RowExclusiveLock);
 	SqArrivalRun *current = palloc(sizeof(SqArrivalRun) * n);
@@ -75,12 +76,13 @@ write_index(PendingRun *runs, int n, bool lease, PendingRun *kept)
 
 	for (int i = 0; i < n; i++)
 	{
-		if (index != NULL && index->rd_node.relNode == runs[i].file)
+		if (at_end || (index != NULL && index->rd_node.relNode == runs[i].file))
 			current[ncurrent++] = runs[i].run;
 		else
 			kept[nkept++] = runs[i];
 	}
-	if (ncurrent > 0)
+	/* it may have been dropped, or made in a subtransaction that was rolled back */
+	if (index != NULL && ncurrent > 0)
 		sq_map_note(index, current, ncurrent, lease);
 	if (index != NULL)
 		relation_close(index, NoLock);
@@ -98,9 +100,9 @@ is_small(void)
 	return blocks <= SMALL_BLOCKS;
 }
 
-/* writes what can be written; what is left belongs to files that are not current */
+/* writes what can be written now; at the end that is everything */
 static void
-write_pending(void)
+write_pending(bool at_end)
 {
 	int			nkept = 0;
 	bool		lease = is_small();
@@ -113,7 +115,7 @@ write_pending(void)
 
 		while (i + n < npending && pending[i + n].index == pending[i].index)
 			n++;
-		nkept += write_index(pending + i, n, lease, pending + nkept);
+		nkept += write_index(pending + i, n, at_end, lease, pending + nkept);
 		i += n;
 	}
 	npending = nkept;
@@ -161,7 +163,7 @@ find_run(Relation index, Oid heap, BlockNumber block)
 
 	touch(heap);
 	if (npending > 0 && npending % RUNS_MAX == 0)
-		write_pending();
+		write_pending(false);
 	if (npending == pending_size)
 	{
 		pending_size = Max(pending_size * 2, RUNS_KEPT);
@@ -195,7 +197,7 @@ sq_pending_note(Relation index, Relation heap, ItemPointer tid, bool any_xid)
 							U64FromFullTransactionId(ReadNextFullTransactionId()) - 1 : xid);
 	run->least_offset = Min(run->least_offset, ItemPointerGetOffsetNumberNoCheck(tid));
 	if (is_ending)
-		write_pending();
+		write_pending(true);
 }
 
 /* --------------------------------------------------- the end of a transaction */
@@ -223,7 +225,7 @@ at_transaction_event(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
-			write_pending();
+			write_pending(true);
 			/* other callbacks may insert, after this one */
 			is_ending = true;
 			break;
