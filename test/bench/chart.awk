@@ -1,7 +1,7 @@
 # chart.awk: bench.csv as an SVG chart, one bar a line: from the least to the
 # greatest value, with a mark at the median and one at the target.  Ratios share a
 # logarithmic axis, on which a line is drawn at 1; all others have an axis of their
-# own, which begins at 0.  Needs csv.awk; variable: title.
+# own, which begins at 0.  Needs csv.awk; variables: title, subtitle.
 
 function escape(s)
 {
@@ -104,16 +104,16 @@ NR > 1 {
 	goal[row] = f[7]
 	sub(/^[^0-9]*/, "", goal[row])
 	if (ratio[row]) {
-		widen(min[row]); widen(max[row]); widen(goal[row])
+		widen(min[row] + 0); widen(max[row] + 0); widen(goal[row] + 0)
 	} else {
-		end[row] = max[row] > goal[row] + 0 ? max[row] : goal[row]
+		end[row] = max[row] + 0 > goal[row] + 0 ? max[row] + 0 : goal[row] + 0
 		end[row] = end[row] > 0 ? end[row] * 1.05 : 1
 	}
 }
 
 END {
 	printf "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" " \
-		"font-family=\"sans-serif\" font-size=\"12\">\n", LEFT + WIDTH + 340, rows * STEP + 210
+		"font-family=\"sans-serif\" font-size=\"12\">\n", LEFT + WIDTH + 340, rows * STEP + 220
 	print "<style>" \
 		"text{fill:#222} .title{font-size:16px} .heading{font-size:13px;font-weight:bold}" \
 		".axis{fill:#777;font-size:11px} .value{font-weight:bold} .bad{fill:#b3261e;font-size:11px}" \
@@ -122,9 +122,10 @@ END {
 		".yes{fill:#7bb97f} .no{fill:#e08a83} .free{fill:#b9bec6}</style>"
 	print "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>"
 	text(20, 26, "start", "title", title)
-	text(20, 46, "start", "axis", "Bar: least to greatest value.  Dark mark: median, the bold number." \
+	text(20, 44, "start", "axis", length(subtitle) > 170 ? substr(subtitle, 1, 170) "..." : subtitle)
+	text(20, 62, "start", "axis", "Bar: least to greatest value.  Dark mark: median, the bold number." \
 		"  Dashed mark: target.  Green: met, red: missed, grey: no target.")
-	top = 66
+	top = 80
 	chapter("Ratios, on one logarithmic axis", 1)
 	chapter("Other units, each on its own axis from 0", 0)
 	print "</svg>"

@@ -21,12 +21,16 @@ prepare_growth()
 	prepared+='growth '
 }
 
-# growth_script ROUND: for psql; a batch for each of the sources.
+# growth_script ROUND: for psql; a batch for each of the sources, after a call that
+# finds nothing and leaves the session's caches filled.
 growth_script()
 {
 	local size
 
 	say 'SET search_path = bench;' 'CHECKPOINT;'
+	for size in $(growth_sizes); do
+		say "CALL streamq.run('growth_$size');"
+	done
 	for size in $(in_turn "$1" $(growth_sizes)); do
 		say "INSERT INTO growth_$size SELECT n, bench.device(n, $seed), bench.value(n, $seed)
 			 FROM generate_series(1, $contest_batch_rows) n;" \
@@ -90,6 +94,6 @@ map_size()
 	if [ -n "$ratio" ]; then
 		unit=part format=%.4f add_figure "$text" "<= $target" "m <= $target" "$ratio"
 	else
-		add_nothing "$text" "<= $target"
+		unit=part add_nothing "$text" "<= $target"
 	fi
 }

@@ -57,8 +57,8 @@ idle()
 	[ "$pids" = "$(streamq_pids)" ] || say '  meanwhile other processes have come or gone'
 	stop_queries
 	say "  $cpu ms of CPU and $before context switches of $(wc -w <<<"$pids") processes"
-	unit=ms add_figure "ms of CPU, $text" '' '' "$(ratio "$cpu" "$idle_seconds")"
-	unit=switches add_figure "context switches, $text" '' '' "$(ratio "$before" "$idle_seconds")"
+	unit=ms add_figure "$text: ms of CPU" '' '' "$(ratio "$cpu" "$idle_seconds")"
+	unit=switches add_figure "$text: context switches" '' '' "$(ratio "$before" "$idle_seconds")"
 }
 
 # new_hundred_batch BATCH: its rows in a table of their own

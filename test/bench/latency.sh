@@ -92,9 +92,9 @@ latency()
 		target_p50='' target_p99=''
 		[ "$contender" != streamq ] || [ "$rate" != 10 ] ||
 			target_p50=$TARGET_LATENCY_P50_MS target_p99=$TARGET_LATENCY_P99_MS
-		text="ms from commit to sink, $rate a second"
-		unit=ms add_cost "$text, p50: $contender" "$target_p50" "${p50s[@]}"
-		unit=ms add_cost "$text, p99: $contender" "$target_p99" "${p99s[@]}"
+		text="$rate commits a second, $contender: ms to the sink"
+		unit=ms add_cost "$text, p50" "$target_p50" "${p50s[@]}"
+		unit=ms add_cost "$text, p99" "$target_p99" "${p99s[@]}"
 	done
 	stop_contender filter "$contender"
 	is_right filter "$contender"

@@ -61,7 +61,7 @@ add_cost()
 # add_nothing NAME TARGET-TEXT: a figure that this build does not have.
 add_nothing()
 {
-	add_line "$1" ratio - - - "$2" -
+	add_line "$1" "${unit:-ratio}" - - - "$2" -
 }
 
 print_csv()
@@ -75,20 +75,20 @@ print_table()
 	print_csv | awk -f "$BENCH/csv.awk" -f "$BENCH/table.awk"
 }
 
-# print_chart TITLE
+# print_chart TITLE SUBTITLE
 print_chart()
 {
-	print_csv | awk -v title="$1" -f "$BENCH/csv.awk" -f "$BENCH/chart.awk"
+	print_csv | awk -v title="$1" -v subtitle="$2" -f "$BENCH/csv.awk" -f "$BENCH/chart.awk"
 }
 
-# write_report TITLE: to the files that the options name.  Where they cannot be
+# write_report TITLE SUBTITLE: to the files that the options name.  Where they cannot be
 # written, a message is all.
 write_report()
 {
 	local to_csv=${csv:-$output/bench.csv} to_svg=${svg:-$output/bench.svg}
 
 	if mkdir -p "$(dirname "$to_csv")" "$(dirname "$to_svg")" &&
-		print_csv >"$to_csv" && print_chart "$1" >"$to_svg"
+		print_csv >"$to_csv" && print_chart "$@" >"$to_svg"
 	then
 		say "Written: $to_csv, $to_svg"
 	else

@@ -60,5 +60,5 @@ tpcb()
 			"${tps_of[plain]}" "${tps_of[$contender]}" "$(ratio "${tps_of[$contender]}" "${tps_of[plain]}")"
 		[ $round = 0 ] || speeds+=("$(ratio "${tps_of[$contender]}" "${tps_of[plain]}")")
 	done
-	add_speed "throughput of TPC-B with a rollup over without: $contender" "$target" "${speeds[@]}"
+	add_speed "TPC-B with a rollup, $contender: throughput" "$target" "${speeds[@]}"
 }

@@ -24,12 +24,12 @@ time_copy()
 # copy NAME TARGET
 copy()
 {
-	local name=$1 target=$2 round kind times ratios=() index_ratios=()
+	local name=$1 target=$2 round kind ratios=() index_ratios=()
+	local -A times
 
 	prepare_writes
 	say '' "$name"
 	for ((round = 0; round <= pairs; round++)); do
-		local -A times=()
 		for kind in $(in_turn "$round" "${WRITTEN[@]}"); do
 			times[$kind]=$(time_copy "written_$kind")
 		done
@@ -42,8 +42,8 @@ copy()
 	done
 	check_count written_source "$copy_rows"
 	sql 'TRUNCATE bench.written_plain, bench.written_source, bench.written_index'
-	add_cost "$name" "$target" "${ratios[@]}"
-	add_cost "the same into a table with a btree index" '' "${index_ratios[@]}"
+	add_cost "$name into a source: time" "$target" "${ratios[@]}"
+	add_cost "$name, btree index: time" '' "${index_ratios[@]}"
 }
 
 # check_count TABLE ROWS
@@ -71,7 +71,8 @@ run_pgbench()
 	cpu=$(ratio "$cpu * 1000" "$transactions_done")
 }
 
-# insert NAME TARGET CPU-TARGET: single rows by four clients.
+# insert NAME TARGET CPU-TARGET: single rows by four clients.  If there is a
+# CPU-TARGET, it is what the btree index takes.
 insert()
 {
 	local name=$1 target=$2 cpu_target=$3 round kind tps cpu transactions_done
@@ -93,9 +94,9 @@ insert()
 		cpu_ratios+=("$(ratio "${cpu_of[source]}" "${cpu_of[plain]}")")
 		cpu_index+=("$(ratio "${cpu_of[index]}" "${cpu_of[plain]}")")
 	done
-	add_speed "$name" "$target" "${speeds[@]}"
-	add_speed 'the same into a table with a btree index' '' "${index_speeds[@]}"
-	add_cost 'CPU a commit of a single row, source' \
+	add_speed "$name into a source: throughput" "$target" "${speeds[@]}"
+	add_speed "$name, btree index: throughput" '' "${index_speeds[@]}"
+	add_cost "$name into a source: CPU" \
 		"${cpu_target:+$(printf %.2f "$(median "${cpu_index[@]}")")}" "${cpu_ratios[@]}"
-	add_cost 'CPU a commit of a single row, btree index' '' "${cpu_index[@]}"
+	add_cost "$name, btree index: CPU" '' "${cpu_index[@]}"
 }
