@@ -32,7 +32,7 @@ function on_log(value,   share)
 
 function on_axis(value, row)
 {
-	return ratio[row] ? on_log(value) : LEFT + WIDTH * value / end[row]
+	return ratio[row] ? on_log(value) : LEFT + WIDTH * (value > 0 ? value / end[row] : 0)
 }
 
 # widen(VALUE): the axis of the ratios reaches to it.

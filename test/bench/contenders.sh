@@ -17,8 +17,8 @@ contenders()
 	done
 }
 
-# in_contest WORKLOAD CONTENDER: a session of psql with what a contender's scripts
-# expect; runs stdin.  In it, ":script" is the contender's folder.
+# in_contest WORKLOAD CONTENDER: a session of psql with the variables that a
+# contender's scripts expect; runs stdin.
 in_contest()
 {
 	{
@@ -57,10 +57,13 @@ enter()
 {
 	local source
 
-	source=$(say "\\echo :source" | in_contest "$1" "$2") &&
-		sql "CREATE SCHEMA contest; CREATE SEQUENCE contest.ids;
-			 CREATE TABLE contest.$source (LIKE \"$1\".$source INCLUDING DEFAULTS) WITH (autovacuum_enabled = off)" ||
+	if ! source=$(say "\\echo :source" | in_contest "$1" "$2") ||
+		! sql "CREATE SCHEMA contest; CREATE SEQUENCE contest.ids;
+			   CREATE TABLE contest.$source (LIKE \"$1\".$source INCLUDING DEFAULTS)
+				   WITH (autovacuum_enabled = off)"
+	then
 		die "the source of the workload $1 cannot be made"
+	fi
 	run_contender "$1" "$2" setup
 }
 
@@ -77,9 +80,13 @@ is_right()
 {
 	local workload=$1 contender=$2 differ
 
-	script "$contender" check | in_contest "$workload" "$contender" | sort >"$WORK/contest.have" &&
-		say ':query;' | in_contest "$workload" "$contender" | sort >"$WORK/contest.want" ||
-		die "$contender: its rows cannot be compared"
+	script "$contender" check | in_contest "$workload" "$contender" >"$WORK/contest.rows" ||
+		die "$contender: its check.sql fails"
+	sort "$WORK/contest.rows" >"$WORK/contest.have"
+	say ':query;' | in_contest "$workload" "$contender" >"$WORK/contest.rows" ||
+		die "the query of the workload $workload fails"
+	sort "$WORK/contest.rows" >"$WORK/contest.want"
+	rm "$WORK/contest.rows"
 	[ -s "$WORK/contest.want" ] || die "$workload: there is nothing to compare"
 	! cmp -s "$WORK/contest.have" "$WORK/contest.want" || return 0
 	differ=$(comm -13 "$WORK/contest.have" "$WORK/contest.want" | wc -l)
@@ -96,7 +103,8 @@ start_contender()
 		run_contender "$1" "$2" start
 	else
 		rm -f "$WORK/contest.done"
-		mkfifo "$WORK/contest.done" && : >"$WORK/contest.run" || die 'no room for files'
+		mkfifo "$WORK/contest.done" || die 'a pipe cannot be made'
+		: >"$WORK/contest.run"
 		refresh_again "$2" | in_contest "$1" "$2" >/dev/null &
 		refresher=$!
 	fi

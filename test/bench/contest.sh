@@ -81,11 +81,11 @@ phase_times()
 # phase NAME: the median of its times, but for the warm-up of batches
 phase()
 {
-	local times
+	local all
 
-	mapfile -t times < <(awk -v name="$1" '$1 == name { print $2 }' "$WORK/race.times")
-	[ ${#times[@]} = 1 ] || times=("${times[@]:1}")
-	median "${times[@]}"
+	mapfile -t all < <(awk -v name="$1" '$1 == name { print $2 }' "$WORK/race.times")
+	[ ${#all[@]} = 1 ] || all=("${all[@]:1}")
+	median "${all[@]}"
 }
 
 # race WORKLOAD CONTENDER: from an empty source to the last batch.  Sets the
@@ -143,15 +143,20 @@ race_round()
 # add_race WORKLOAD CONTENDER: its lines of the result.
 add_race()
 {
-	local figure=$1-$2 remark=${wrongs[$2]-} text="${CONTEST_TEXT[$1]}, $2"
+	local figure=$1-$2 remark=${wrongs[$2]-} text="${CONTEST_TEXT[$1]}, $2" measure
 
-	# shellcheck disable=SC2086	# lists of numbers
-	{
-		add_cost "$text: time to catch up" '' ${costs[$2 catch_up]}
-		add_cost "$text: time to ingest" '' ${costs[$2 ingest]}
-		add_cost "$text: time of a batch" '' ${costs[$2 refresh]}
-		add_cost "$text: batch and its ingest" '' ${costs[$2 both]}
-	}
+	for measure in 'catch_up time to catch up' 'ingest time to ingest' \
+		'refresh time of a batch' 'both batch and its ingest'
+	do
+		add_measure "$text: ${measure#* }" "${costs[$2 ${measure%% *}]}"
+	done
+}
+
+# add_measure TEXT NUMBERS: left out where there is nothing that takes time.
+add_measure()
+{
+	# shellcheck disable=SC2086	# a list
+	[[ $2 != *[1-9]* ]] || add_cost "$1" '' $2
 }
 
 # contest WORKLOAD: all wanted contenders at once, when the first of them is asked
@@ -170,7 +175,7 @@ contest()
 	prepare_workload "$workload" "$contest_rows" "$contest_batch_rows"
 	autovacuum off
 	for ((round = 0; round <= pairs; round++)); do
-		race_round $round "$workload" "${competing[@]}"
+		race_round "$round" "$workload" "${competing[@]}"
 	done
 	autovacuum on
 	for contender in "${competing[@]}"; do

@@ -31,6 +31,7 @@ growth_script()
 	for size in $(growth_sizes); do
 		say "CALL streamq.run('growth_$size');"
 	done
+	# shellcheck disable=SC2046	# a list
 	for size in $(in_turn "$1" $(growth_sizes)); do
 		say "INSERT INTO growth_$size SELECT n, bench.device(n, $seed), bench.value(n, $seed)
 			 FROM generate_series(1, $contest_batch_rows) n;" \

@@ -120,7 +120,7 @@ hundred()
 
 	prepare_hundred
 	say '' "a batch of $contest_batch_rows rows for $QUERIES queries on one source"
-	sql 'SELECT streamq.reset(name) FROM streamq.queries WHERE name LIKE $$hundred%$$' >/dev/null
+	sql "SELECT streamq.reset(name) FROM streamq.queries WHERE name LIKE 'hundred%'" >/dev/null
 	for ((round = 0; round <= pairs; round++)); do
 		new_hundred_batch $((round * 2))
 		[ $((round % 2)) = 0 ] || plain=$(hundred_plain)

@@ -1,6 +1,7 @@
 -- Sums by key, of very many keys.
 \set source source
 \set columns 'key, count(*) AS n, sum(value) AS total, max(value) AS most'
+\set result 'key, n, total, most'
 \set condition true
 \set grouping 'GROUP BY key'
 \set update on

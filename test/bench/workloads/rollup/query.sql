@@ -2,6 +2,7 @@
 \set source source
 \set columns 'date_bin(''1 minute'', at, ''2000-01-01'') AS minute, key'
 \set columns :columns ', count(*) AS n, sum(value) AS total, max(value) AS most'
+\set result 'minute, key, n, total, most'
 \set condition true
 \set grouping 'GROUP BY 1, 2'
 \set update on
