@@ -80,8 +80,8 @@ memory()
 	most=$(sort -g "$samples" | tail -n 1)
 	say "  process   before $rss_before, at most $(most_by_quarters <"$samples" | paste -s -d ' ') in each quarter, after $rss_after" \
 		"  contexts  before $contexts_before, after $contexts_after"
-	add_figure "kB the process grew at most, $1" '' '' $((most - rss_before))
-	add_figure "kB its memory contexts grew, $1" '' '' $((contexts_after - contexts_before))
+	unit=kB add_figure "kB the process grew at most, $1" '' '' $((most - rss_before))
+	unit=kB add_figure "kB its memory contexts grew, $1" '' '' $((contexts_after - contexts_before))
 }
 
 # --------------------------------------------------------------------- state

@@ -1,9 +1,7 @@
 # shellcheck shell=bash
 #
-# measure.sh: numbers, times, and lines of the result.  Sourced by scripts/bench,
-# as the other .sh files here are, never run.
-
-table=()	# lines of the result
+# measure.sh: numbers, times, pairs.  Sourced by scripts/bench, as the other .sh
+# files here are, never run.
 
 # ------------------------------------------------------------------- numbers
 
@@ -23,27 +21,22 @@ calculate()
 	awk "BEGIN { printf \"%.6f\", $1 }"
 }
 
-# add_figure NAME TARGET-TEXT CONDITION NUMBER...: a line of the result.  "m" in
-# the condition is the median of the numbers, "most" the greatest.  Without a
-# condition there is no target.
-add_figure()
+# median NUMBER...
+median()
 {
-	local name=$1 target=$2 condition=$3 met='' least median most
-
-	shift 3
-	IFS='|' read -r least median most < <(printf '%s\n' "$@" | stats)
-	[ -z "$condition" ] ||
-		met=$(awk "BEGIN { m = $median; most = $most; print ($condition) ? \"yes\" : \"no\" }")
-	table+=("$(printf '%-50s %8s %8s %8s  %-9s %s' "$name" "$least" "$median" "$most" "$target" "$met")")
+	printf '%s\n' "$@" | stats %.6f | cut -d '|' -f 2
 }
 
-# add_speed NAME TARGET RATIO...: the target may be empty.
-add_speed()
+# ratio NUMBER NUMBER
+ratio()
 {
-	local name=$1 target=$2
+	awk "BEGIN { if ($2 > 0) printf \"%.6f\", $1 / $2; else print 0 }"
+}
 
-	shift 2
-	add_figure "$name" "${target:+>= $target}" "${target:+m >= $target}" "$@"
+# round_name ROUND
+round_name()
+{
+	if [ "$1" = 0 ]; then say warm-up; else say "pair $1"; fi
 }
 
 # ----------------------------------------------------------------- measuring
@@ -55,7 +48,7 @@ run_script()
 
 	shift
 	psql -XAtq -v rows="$rows" -v transactions="$transactions" -v seed="$seed" \
-		-v batch_rows="$batch_rows" -v pages="$pages" "$@" -f "$WORK/build/test/bench/$name.sql" \
+		-v batch_rows="$batch_rows" -v pages="$pages" "$@" -f "$BENCH/$name.sql" \
 		>"$WORK/$name.log" 2>&1 || {
 		show_tail "$WORK/$name.log"
 		die "$name.sql failed"
@@ -102,7 +95,7 @@ check_times()
 show_pair()
 {
 	printf '  %-8s %s %9.1f ms, %s %9.1f ms: %.2f\n' \
-		"$([ "$1" = 0 ] && echo warm-up || echo "pair $1")" "${@:2}" "$(calculate "$3 / $5")"
+		"$(round_name "$1")" "${@:2}" "$(calculate "$3 / $5")"
 }
 
 # batches_of QUERY: how many it has had, in words.
@@ -171,4 +164,15 @@ drop_query()
 state_of()
 {
 	sql "SELECT to_regclass('streamq_state.q' || query_id) FROM streamq.queries WHERE name = '$1'"
+}
+
+# in_turn ROUND NAME...: the names in an order that moves on from round to round.
+in_turn()
+{
+	local round=$1 i
+
+	shift
+	for ((i = 0; i < $#; i++)); do
+		say "${@:$(((i + round) % $# + 1)):1}"
+	done
 }

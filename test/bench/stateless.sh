@@ -43,7 +43,7 @@ median_ms()
 {
 	rm -f "$WORK"/latency.*
 	sql CHECKPOINT
-	as_user pgbench -n -c 1 -t "$2" -f "$WORK/build/test/bench/$1.sql" \
+	as_user pgbench -n -c 1 -t "$2" -f "$BENCH/$1.sql" \
 		--log --log-prefix="$WORK/latency" >"$WORK/pgbench.log" 2>&1 || {
 		show_tail "$WORK/pgbench.log" >&2
 		die "pgbench failed"
@@ -75,10 +75,10 @@ one_row()
 		[ $((round % 2)) = 1 ] || plain=$(median_ms one_row_plain "$n")
 		check_times "$plain" "$stream"
 		printf '  %-8s two commits of one row %7.2f ms, commit and batch %7.2f ms: %.2f ms more\n' \
-			"$([ $round = 0 ] && echo warm-up || echo "pair $round")" "$plain" "$stream" \
+			"$(round_name $round)" "$plain" "$stream" \
 			"$(calculate "$stream - $plain")"
 		[ $round = 0 ] || costs+=("$(calculate "$stream - $plain")")
 	done
 	check_one_row "$source" "$loaded"
-	add_figure "$name" "${target:+< $target}" "${target:+m < $target}" "${costs[@]}"
+	unit=ms add_figure "$name" "${target:+< $target}" "${target:+m < $target}" "${costs[@]}"
 }

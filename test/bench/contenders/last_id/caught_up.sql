@@ -1,0 +1,2 @@
+-- What autovacuum would have done.
+VACUUM (ANALYZE) :sink;

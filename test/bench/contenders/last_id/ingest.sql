@@ -1,0 +1,1 @@
+INSERT INTO :source SELECT * FROM :batch;

@@ -1,0 +1,1 @@
+CALL streamq.run(:'name');

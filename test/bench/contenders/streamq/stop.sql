@@ -1,0 +1,1 @@
+SELECT streamq.stop(:'name');

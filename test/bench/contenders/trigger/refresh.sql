@@ -1,0 +1,1 @@
+-- The trigger has done it.

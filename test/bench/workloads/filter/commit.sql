@@ -1,0 +1,1 @@
+INSERT INTO source VALUES (nextval('ids'), 1, 1000);
