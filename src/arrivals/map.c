@@ -302,9 +302,9 @@ find_old_rows(Relation index, Buffer buffer, BlockNumber n, const SqArrivalRun *
 	return old;
 }
 
-/* notes on the summary of page n what the runs have on that page */
+/* notes on the summary of page n what the runs have on that page, lease included */
 static void
-note_summary(Relation index, BlockNumber n, const SqArrivalRun *runs, int nruns)
+note_summary(Relation index, BlockNumber n, const SqArrivalRun *runs, int nruns, bool lease)
 {
 	Buffer		buffer = sq_map_read(index, sq_map_summary_block(n), true);
 	int			k = (int) (n % SQ_MAP_ENTRIES);
@@ -318,7 +318,8 @@ note_summary(Relation index, BlockNumber n, const SqArrivalRun *runs, int nruns)
 		all.least_xid = Min(all.least_xid, runs[i].least_xid);
 		all.greatest_xid = Max(all.greatest_xid, runs[i].greatest_xid);
 	}
-	all.greatest_xid |= SQ_SUMMARY_LEASE;
+	if (lease)
+		all.greatest_xid |= SQ_SUMMARY_LEASE;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	entry = &sq_map_entries(BufferGetPage(buffer))[k];
@@ -358,7 +359,7 @@ note_page(Relation index, BlockNumber n, const SqArrivalRun *runs, int nruns, bo
 		ReleaseBuffer(buffer);
 		return;
 	}
-	note_summary(index, n, runs, nruns);
+	note_summary(index, n, runs, nruns, lease);
 	if (runs[0].greatest_xid >= SQ_ERA)
 		old = find_old_rows(index, buffer, n, runs, nruns);
 
