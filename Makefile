@@ -57,6 +57,9 @@ OBJS = $(WIN32RES) \
 	src/batch/batch.o \
 	src/batch/runner.o \
 	src/batch/finality.o \
+	src/batch/plan.o \
+	src/batch/prepared.o \
+	src/batch/validity.o \
 	src/batch/statement.o \
 	src/batch/watermark.o \
 	src/worker/launcher.o \

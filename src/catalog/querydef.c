@@ -32,7 +32,7 @@
 	"name, query_id, definition, sink, sources, output_mode, starting_position, " \
 	"max_rows_per_batch, settings, checkpoint_cluster, active, " \
 	"trigger_interval, failed, retries, last_error, checkpoint_definition, " \
-	"strategy, strategy_reason, state_keys, state_calls, late_sink"
+	"strategy, strategy_reason, state_keys, state_calls, late_sink, ctid, xmin"
 
 /* owner of a relation, or InvalidOid */
 static Oid
@@ -165,6 +165,8 @@ read_query(MemoryContext context)
 	query->state_calls = number_list(sq_engine_value(0, 20, &isnull));
 	value = sq_engine_value(0, 21, &isnull);
 	query->late_sink = isnull ? InvalidOid : DatumGetObjectId(value);
+	query->place = *(ItemPointer) DatumGetPointer(sq_engine_value(0, 22, &isnull));
+	query->xmin = DatumGetTransactionId(sq_engine_value(0, 23, &isnull));
 	MemoryContextSwitchTo(old);
 	return query;
 }
@@ -206,6 +208,50 @@ sq_query_load_owned(const char *name)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of streaming query \"%s\"", name)));
 	return query;
+}
+
+static char *
+copy_string(const char *string)
+{
+	return string ? pstrdup(string) : NULL;
+}
+
+/* A copy in the current context. */
+SqQuery *
+sq_query_copy(const SqQuery *query)
+{
+	SqQuery    *copy = palloc(sizeof(SqQuery));
+	ListCell   *lc;
+
+	*copy = *query;
+	copy->name = pstrdup(query->name);
+	copy->sources = list_copy(query->sources);
+	copy->output_mode = pstrdup(query->output_mode);
+	copy->starting_position = pstrdup(query->starting_position);
+	copy->settings = NIL;
+	foreach(lc, query->settings)
+	{
+		copy->settings = lappend(copy->settings, pstrdup(lfirst(lc)));
+	}
+	copy->strategy = copy_string(query->strategy);
+	copy->strategy_reason = copy_string(query->strategy_reason);
+	copy->state_keys = list_copy(query->state_keys);
+	copy->state_calls = list_copy(query->state_calls);
+	if (query->trigger_interval != NULL)
+		copy->trigger_interval = DatumGetIntervalP(datumCopy(IntervalPGetDatum(query->trigger_interval),
+															 false, sizeof(Interval)));
+	copy->last_error = copy_string(query->last_error);
+	return copy;
+}
+
+/* True if two have been read from the same version of a row, and have the same owner. */
+bool
+sq_query_same(const SqQuery *a, const SqQuery *b)
+{
+	return a->query_id == b->query_id && a->definition == b->definition &&
+		a->owner == b->owner && a->xmin == b->xmin &&
+		ItemPointerEquals(unconstify(ItemPointerData *, &a->place),
+						  unconstify(ItemPointerData *, &b->place));
 }
 
 /* names in the last result's first column */

@@ -42,6 +42,17 @@ sq_source_load(Oid relid)
 	return source;
 }
 
+/* True if two records say the same. */
+bool
+sq_source_same(const SqSource *a, const SqSource *b)
+{
+	if (a->relid != b->relid || a->event_time != b->event_time ||
+		(a->watermark_delay == NULL) != (b->watermark_delay == NULL))
+		return false;
+	return a->watermark_delay == NULL ||
+		memcmp(a->watermark_delay, b->watermark_delay, sizeof(Interval)) == 0;
+}
+
 /* The oids of all registered sources. */
 List *
 sq_source_all(void)
