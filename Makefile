@@ -13,6 +13,7 @@ OBJS = $(WIN32RES) \
 	src/debug_point.o \
 	src/settings.o \
 	src/spi.o \
+	src/lookup.o \
 	src/catalog/querydef.o \
 	src/catalog/checkpoint.o \
 	src/catalog/sourcedef.o \
