@@ -26,8 +26,10 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#define OTHER_SIZE 10			/* times larger or smaller */
-#define SMALL_SIZE 10			/* what is below counts as this */
+/* so many times larger or smaller is another size; what is below SMALL counts as that */
+#define OTHER_ROWS 10
+#define OTHER_PAGES 4
+#define SMALL 10
 
 /* rewrites and plans; returns a list of PlannedStmt */
 static List *
@@ -95,26 +97,32 @@ tables_in(const List *plans)
 }
 
 static bool
-is_other_size(int64 planned, int64 now)
+is_other_size(int64 planned, int64 now, int times)
 {
-	planned = Max(planned, SMALL_SIZE);
-	now = Max(now, SMALL_SIZE);
-	return now / OTHER_SIZE >= planned || planned / OTHER_SIZE >= now;
+	planned = Max(planned, SMALL);
+	now = Max(now, SMALL);
+	return now / times >= planned || planned / times >= now;
 }
 
 static bool
 fits(const SqKeptPlan *kept, ParamListInfo params)
 {
+	int64		rows_planned = 0;
+	int64		rows_now = 0;
+
 	for (int i = 0; i < kept->nsizes; i++)
 	{
 		const SqPlannedSize *planned = &kept->sizes[i];
 		SqPlannedSize now = size_now(planned->relid, params);
 
-		if (is_other_size(planned->pages, now.pages) ||
-			is_other_size(planned->rows_read, now.rows_read))
+		if (is_other_size(planned->pages, now.pages, OTHER_PAGES) ||
+			is_other_size(planned->rows_read, now.rows_read, OTHER_ROWS))
 			return false;
+		rows_planned += planned->rows_read;
+		rows_now += now.rows_read;
 	}
-	return true;
+	/* of many partitions each may have few rows */
+	return !is_other_size(rows_planned, rows_now, OTHER_ROWS);
 }
 
 /* --------------------------------------------------------------------- keeping */
