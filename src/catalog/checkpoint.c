@@ -41,9 +41,8 @@
 #define TRIM_COMMITS \
 	"DELETE FROM streamq.commits WHERE name = $1 AND batch_id <= $2"
 #define TRIM_OFFSETS \
-	"DELETE FROM streamq.offsets o WHERE name = $1 AND batch_id BETWEEN 0 AND $2" \
-	" AND EXISTS (SELECT FROM streamq.offsets n WHERE n.name = o.name" \
-	" AND n.relation = o.relation AND n.batch_id > o.batch_id)"
+	"DELETE FROM streamq.offsets WHERE name = $1 AND relation = $2" \
+	" AND batch_id BETWEEN 0 AND $3"
 
 /* what sq_checkpoint_commit() executes, to be shown */
 const char *const sq_checkpoint_statements[] = {
@@ -159,6 +158,23 @@ load_offset(SqLookup *row, SqRelationOffset *relation)
 	relation->partial_filenode = DatumGetObjectId(sq_lookup_value(row, "partial_filenode", &isnull));
 }
 
+/*
+ * Finds the newest offsets of a relation.  Mostly they are of the last batch; to look
+ * for those alone spares the index a walk over all that are kept.
+ */
+static bool
+find_offset(Datum name, Oid relid, int64 last_batch, SqLookup *lookup)
+{
+	SqLookupKey keys[3] = {{"name", TEXTOID, name},
+	{"relation", REGCLASSOID, ObjectIdGetDatum(relid)},
+	{"batch_id", INT8OID, Int64GetDatum(last_batch)}};
+
+	if (sq_lookup_begin(lookup, "offsets", keys, 3))
+		return true;
+	sq_lookup_end(lookup);
+	return sq_lookup_begin(lookup, "offsets", keys, 2);
+}
+
 /* the newest offsets of the relations given */
 static void
 load_offsets(Datum name, List *relids, SqCheckpoint *checkpoint)
@@ -169,12 +185,10 @@ load_offsets(Datum name, List *relids, SqCheckpoint *checkpoint)
 	checkpoint->relations = palloc0(sizeof(SqRelationOffset) * (list_length(relids) + 1));
 	foreach(lc, relids)
 	{
-		SqLookupKey keys[2] = {{"name", TEXTOID, name},
-		{"relation", REGCLASSOID, ObjectIdGetDatum(lfirst_oid(lc))}};
 		SqRelationOffset *relation = &checkpoint->relations[checkpoint->nrelations];
 		SqLookup	lookup;
 
-		if (sq_lookup_begin(&lookup, "offsets", keys, 2))
+		if (find_offset(name, lfirst_oid(lc), checkpoint->batch_id, &lookup))
 		{
 			relation->relid = lfirst_oid(lc);
 			load_offset(&lookup, relation);
@@ -346,9 +360,12 @@ insert_commit(const char *name, const SqCheckpoint *last, const SqCommitRecord *
 	sq_engine_exec(&sql, values, nulls);
 }
 
-/* forgets records that nothing needs any more */
+/*
+ * Forgets records up to a batch, that nothing needs any more: of each relation that
+ * this batch has written a newer one of.
+ */
 static void
-trim(const char *name, int64 batch_id)
+trim(const char *name, int64 batch_id, const SqOffsetRecord *offsets, int noffsets)
 {
 	static SqSql trim_commits = {
 		TRIM_COMMITS,
@@ -356,13 +373,18 @@ trim(const char *name, int64 batch_id)
 	};
 	static SqSql trim_offsets = {
 		TRIM_OFFSETS,
-		2, {TEXTOID, INT8OID}, NULL
+		3, {TEXTOID, REGCLASSOID, INT8OID}, NULL
 	};
-	Datum		values[2] = {CStringGetTextDatum(name), Int64GetDatum(batch_id)};
+	Datum		commits[2] = {CStringGetTextDatum(name), Int64GetDatum(batch_id)};
 	int			nest_level = sq_settings_push_indexes();
 
-	sq_engine_exec(&trim_commits, values, NULL);
-	sq_engine_exec(&trim_offsets, values, NULL);
+	sq_engine_exec(&trim_commits, commits, NULL);
+	for (int i = 0; i < noffsets; i++)
+	{
+		Datum		values[3] = {commits[0], ObjectIdGetDatum(offsets[i].relid), commits[1]};
+
+		sq_engine_exec(&trim_offsets, values, NULL);
+	}
 	sq_settings_pop(nest_level);
 }
 
@@ -388,7 +410,7 @@ sq_checkpoint_commit(const char *name, const SqCheckpoint *last,
 	}
 	insert_commit(name, last, commit);
 	if (commit->batch_id % TRIM_EVERY == 0 && commit->batch_id > SQ_BATCHES_KEPT)
-		trim(name, commit->batch_id - SQ_BATCHES_KEPT);
+		trim(name, commit->batch_id - SQ_BATCHES_KEPT, offsets, noffsets);
 	sq_engine_end(&engine);
 }
 
