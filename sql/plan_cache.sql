@@ -315,6 +315,20 @@ CALL feed(5);
 CALL streamq.run('u');
 SELECT * FROM test.compare('u');
 
+REINDEX TABLE CONCURRENTLY u;
+CALL feed(5);
+CALL streamq.run('u');
+ALTER TABLE u ADD PRIMARY KEY USING INDEX still_other;
+CALL feed(5);
+CALL streamq.run('u');
+CLUSTER u USING still_other;
+CALL feed(5);
+CALL streamq.run('u');
+ALTER TABLE u SET UNLOGGED;
+CALL feed(5);
+CALL streamq.run('u');
+SELECT * FROM test.compare('u');
+
 -- a batch that fails leaves nothing behind that would be used
 CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE EXCEPTION ''no''; END';
 CREATE TRIGGER fail AFTER INSERT OR UPDATE ON u FOR EACH ROW EXECUTE FUNCTION fail();
