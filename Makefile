@@ -13,6 +13,7 @@ OBJS = $(WIN32RES) \
 	src/debug_point.o \
 	src/settings.o \
 	src/spi.o \
+	src/lookup.o \
 	src/catalog/querydef.o \
 	src/catalog/checkpoint.o \
 	src/catalog/sourcedef.o \
@@ -62,6 +63,9 @@ OBJS = $(WIN32RES) \
 	src/batch/batch.o \
 	src/batch/runner.o \
 	src/batch/finality.o \
+	src/batch/plan.o \
+	src/batch/prepared.o \
+	src/batch/validity.o \
 	src/batch/statement.o \
 	src/batch/watermark.o \
 	src/worker/launcher.o \

@@ -15,6 +15,7 @@
 
 #ifdef STREAMQ_TEST_HOOKS
 
+#include <limits.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -25,6 +26,7 @@
 static char *debug_point = NULL;
 static int	debug_rules_off = 0;
 static bool serialize_done = false;
+static int	counts[SQ_NCOUNTS];
 
 void
 sq_debug_define(void)
@@ -37,6 +39,21 @@ sq_debug_define(void)
 							"Rules of exact reading that are switched off.",
 							NULL, &debug_rules_off, 0, 0, 7, PGC_SUSET, 0,
 							NULL, NULL, NULL);
+	DefineCustomIntVariable("streamq.debug_compiled",
+							"How many queries this backend has compiled for batches.",
+							NULL, &counts[SQ_COUNT_COMPILED], 0, 0, INT_MAX, PGC_SUSET, 0,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("streamq.debug_planned",
+							"How many statements this backend has planned for batches.",
+							NULL, &counts[SQ_COUNT_PLANNED], 0, 0, INT_MAX, PGC_SUSET, 0,
+							NULL, NULL, NULL);
+}
+
+/* counts, for SHOW to tell */
+void
+sq_debug_count(SqDebugCount what)
+{
+	counts[what]++;
 }
 
 /* true if the rule is in force */

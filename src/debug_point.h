@@ -1,7 +1,7 @@
 /*
  * debug_point.h
- *		Points at which a test build can fail, crash or wait, and rules that a
- *		test build can switch off.  In a release build both vanish.
+ *		Points at which a test build can fail, crash or wait, rules that it can
+ *		switch off, and what it counts.  In a release build all of it vanishes.
  */
 #ifndef SQ_DEBUG_POINT_H
 #define SQ_DEBUG_POINT_H
@@ -14,12 +14,22 @@
 #define SQ_RULE_END				4	/* the end of a range is tested, not only
 									 * its start */
 
+/* what a test build counts, backend by backend */
+typedef enum SqDebugCount
+{
+	SQ_COUNT_COMPILED,			/* queries */
+	SQ_COUNT_PLANNED,			/* statements of batches */
+	SQ_NCOUNTS
+} SqDebugCount;
+
 #ifdef STREAMQ_TEST_HOOKS
 extern void sq_debug_point(const char *point);
+extern void sq_debug_count(SqDebugCount what);
 extern bool sq_debug_rule(int rule);
 extern void sq_debug_define(void);
 #else
 #define sq_debug_point(point) ((void) 0)
+#define sq_debug_count(what) ((void) 0)
 #define sq_debug_rule(rule) (true)
 #define sq_debug_define() ((void) 0)
 #endif

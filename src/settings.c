@@ -83,6 +83,19 @@ sq_settings_push_catalog_path(void)
 	return nest_level;
 }
 
+/*
+ * Has statements planned with indexes, until sq_settings_pop() with the level returned:
+ * tables that have grown since they were last analysed look too small for them.
+ */
+int
+sq_settings_push_indexes(void)
+{
+	int			nest_level = NewGUCNestLevel();
+
+	set_until_other("enable_seqscan", "off");
+	return nest_level;
+}
+
 /* what the result of a SELECT can depend on */
 static const char *const pinned_settings[] = {
 	"array_nulls", "bytea_output", "DateStyle", "default_text_search_config",

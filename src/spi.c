@@ -24,19 +24,28 @@
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
-/* the role that owns the engine's tables */
-static Oid
-engine_owner(void)
+/* The schema of the engine's tables. */
+Oid
+sq_engine_schema(void)
 {
 	Oid			nspid = get_namespace_oid(SQ_SCHEMA, true);
-	HeapTuple	tup;
-	Oid			owner;
 
 	if (!OidIsValid(nspid))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("extension \"streamq\" is not installed in this database"),
 				 errhint("Use CREATE EXTENSION streamq.")));
+	return nspid;
+}
+
+/* the role that owns the engine's tables */
+static Oid
+engine_owner(void)
+{
+	Oid			nspid = sq_engine_schema();
+	HeapTuple	tup;
+	Oid			owner;
+
 	tup = SearchSysCache1(NAMESPACEOID, ObjectIdGetDatum(nspid));
 	if (!HeapTupleIsValid(tup))
 		elog(ERROR, "cache lookup failed for schema %u", nspid);
@@ -68,7 +77,7 @@ sq_engine_end(SqEngine *engine)
 		elog(ERROR, "SPI_finish failed");
 }
 
-/* what sq_engine_query() sees; NULL: whatever is committed */
+/* what the engine sees when it reads its tables; NULL: whatever is committed */
 Snapshot	sq_engine_snapshot = NULL;
 
 static void
@@ -127,13 +136,15 @@ sq_engine_run(SqSql *sql, Datum *values, const char *nulls)
 }
 
 /*
- * The newest snapshot.  The first one of a transaction stays in force for it, and a
- * batch has to take that when it has all its locks; before that a snapshot of the
- * kind serves by which catalogs are read.
+ * The newest snapshot, or sq_engine_snapshot.  The first one of a transaction stays in
+ * force for it, and a batch has to take that when it has all its locks; before that a
+ * snapshot of the kind serves by which catalogs are read.
  */
-static Snapshot
-newest_snapshot(void)
+Snapshot
+sq_engine_newest_snapshot(void)
 {
+	if (sq_engine_snapshot != NULL)
+		return sq_engine_snapshot;
 	if (FirstSnapshotSet)
 		return GetLatestSnapshot();
 	return GetCatalogSnapshot(InvalidOid);
@@ -150,8 +161,7 @@ sq_engine_query(SqSql *sql, Datum *values, const char *nulls)
 
 	prepare(sql);
 	ret = SPI_execute_snapshot(sql->plan, values, nulls,
-							   sq_engine_snapshot ? sq_engine_snapshot : newest_snapshot(),
-							   InvalidSnapshot, true, false, 0);
+							   sq_engine_newest_snapshot(), InvalidSnapshot, true, false, 0);
 	if (ret < 0)
 		elog(ERROR, "\"%s\" failed: %s", sql->text, SPI_result_code_string(ret));
 	return SPI_processed;

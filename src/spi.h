@@ -31,6 +31,8 @@ typedef struct SqEngine
 
 extern Snapshot sq_engine_snapshot;
 
+extern Oid	sq_engine_schema(void);
+extern Snapshot sq_engine_newest_snapshot(void);
 extern void sq_engine_begin(SqEngine *engine);
 extern void sq_engine_end(SqEngine *engine);
 extern void sq_engine_command(const char *command);

@@ -27,6 +27,7 @@ extern int	sq_max_retries;
 extern void sq_settings_define(void);
 extern List *sq_settings_capture(void);
 extern int	sq_settings_push_catalog_path(void);
+extern int	sq_settings_push_indexes(void);
 extern int	sq_settings_push(List *settings);
 extern void sq_settings_pop(int nest_level);
 

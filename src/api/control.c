@@ -126,7 +126,7 @@ groups_are_due(const SqQuery *query, const SqCheckpoint *checkpoint)
 	sq_state_set_owner(query);
 	sq_runner_become_owner(query, &identity);
 	nest_level = sq_settings_push(query->settings);
-	due = sq_aggregate_is_due(sq_compile(query), checkpoint);
+	due = sq_aggregate_is_due(sq_prepared_once(sq_compile(query)), checkpoint);
 	sq_settings_pop(nest_level);
 	sq_runner_become_self(&identity);
 	return due;

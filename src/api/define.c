@@ -364,7 +364,7 @@ sq_define_try(const SqQuery *query)
 	ListCell   *lc;
 	ListCell   *lc2;
 
-	(void) sq_batch_inputs(query, compiled->uses);
+	(void) sq_batch_inputs(compiled);
 	foreach(lc, sq_emit_all(compiled))
 	{
 		foreach(lc2, sq_statement_try(lfirst(lc), sq_finality_params(compiled, &nothing, sq_offset_empty(),

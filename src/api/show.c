@@ -78,7 +78,7 @@ begin(Shown *shown)
 
 	sq_batch_check_checkpoint(shown->query);
 	shown->compiled = sq_compile(shown->query);
-	plan_processed(shown, sq_batch_inputs(shown->query, shown->compiled->uses));
+	plan_processed(shown, sq_batch_inputs(shown->compiled));
 	times.has_closed = shown->checkpoint->had_watermark;
 	times.closed = shown->checkpoint->batch_watermark;
 	shown->params = sq_finality_params(shown->compiled, &shown->plan, sq_offset_empty(), &times, NULL);

@@ -13,9 +13,7 @@
 
 #include "batch/finality.h"
 #include "batch/statement.h"
-#include "commands/trigger.h"
 #include "compiler/emit.h"
-#include "compiler/groups.h"
 #include "compiler/strategy.h"
 #include "debug_point.h"
 #include "miscadmin.h"
@@ -28,13 +26,14 @@
 /* one batch */
 typedef struct Work
 {
+	SqPrepared *prepared;
 	const SqCompiled *compiled;
 	const SqCheckpoint *last;
 	SqCommitRecord *commit;
 	SqTimes		times;
 	ParamListInfo params;
 	SqWasRead	was_read;
-	SqLateness	lateness;
+	SqVariant	variant;		/* of the statements */
 	int64		added;			/* groups */
 	int64		removed;
 } Work;
@@ -67,9 +66,11 @@ has_moved(const SqCheckpoint *last)
  * be too low.
  */
 bool
-sq_aggregate_is_due(const SqCompiled *compiled, const SqCheckpoint *last)
+sq_aggregate_is_due(SqPrepared *prepared, const SqCheckpoint *last)
 {
 	static const SqReadPlan nothing = {NULL, 0, false};
+	static const SqVariant any = {SQ_LATE_UNKNOWN, false, false};
+	const SqCompiled *compiled = prepared->compiled;
 	SqTimes		times = times_of(last);
 	int64		due;
 
@@ -78,10 +79,16 @@ sq_aggregate_is_due(const SqCompiled *compiled, const SqCheckpoint *last)
 	if (sq_strategy_is_source(compiled))
 		return last->open_rows != NULL && last->open_rows->ncounts > 0 &&
 			last->open_rows->counts[0].start < sq_finality_bound(compiled, times.watermark);
-	sq_statement_numbers(sq_emit_due(compiled),
+	sq_statement_numbers(sq_prepared_statement(prepared, SQ_PLACE_DUE, any),
 						 sq_finality_params(compiled, &nothing, sq_offset_empty(), &times, NULL),
 						 &due, 1);
 	return due != 0;
+}
+
+static const SqStatement *
+statement_of(const Work *work, SqPlace place)
+{
+	return sq_prepared_statement(work->prepared, place, work->variant);
 }
 
 /* executes a statement that gives the number of groups added */
@@ -97,7 +104,7 @@ add_groups(Work *work, const SqStatement *statement)
 static void
 handle_late(Work *work)
 {
-	SqStatement *statement = sq_emit_late(work->compiled);
+	const SqStatement *statement = statement_of(work, SQ_PLACE_LATE);
 
 	if (OidIsValid(work->compiled->query->late_sink))
 		work->commit->late_rows = sq_statement_execute(statement, work->params);
@@ -112,8 +119,7 @@ keep_rows(Work *work)
 	const SqCompiled *compiled = work->compiled;
 	bool		upserts = strcmp(compiled->query->output_mode, "update") == 0 &&
 	!sq_compiled_replaces(compiled);
-	List	   *inputs = sq_emit_inputs(compiled, work->lateness);
-	bool		empty = work->last->state_rows == 0 && inputs == NIL;
+	List	   *inputs = sq_prepared_statements(work->prepared, SQ_PLACE_INPUTS, work->variant);
 	int64		numbers[2];
 	ListCell   *lc;
 
@@ -126,13 +132,14 @@ keep_rows(Work *work)
 		else
 			(void) sq_statement_execute(statement, work->params);
 	}
+	work->variant.empty = work->last->state_rows == 0 && inputs == NIL;
 	sq_debug_point("before-sink");
 	if (!upserts)
 	{
-		add_groups(work, sq_emit_merge(compiled, work->lateness, empty));
+		add_groups(work, statement_of(work, SQ_PLACE_MERGE));
 		return;
 	}
-	sq_statement_numbers(sq_emit_upsert(compiled, work->lateness, empty), work->params, numbers, 2);
+	sq_statement_numbers(statement_of(work, SQ_PLACE_UPSERT), work->params, numbers, 2);
 	work->added += numbers[0];
 	work->commit->output_rows += numbers[1];
 }
@@ -143,7 +150,7 @@ replace_result(Work *work)
 {
 	int64		numbers[2];
 
-	sq_statement_numbers(sq_emit_replace(work->compiled), work->params, numbers, 2);
+	sq_statement_numbers(statement_of(work, SQ_PLACE_REPLACE), work->params, numbers, 2);
 	work->commit->output_rows += numbers[1];
 }
 
@@ -165,31 +172,18 @@ load_first(Work *work)
 static void
 close_groups(Work *work)
 {
-	const SqCompiled *compiled = work->compiled;
-	bool		appends = strcmp(compiled->query->output_mode, "append") == 0;
+	bool		from_source = sq_strategy_is_source(work->compiled);
 	ListCell   *lc;
 
-	if (sq_strategy_is_source(compiled))
-	{
+	if (from_source)
 		load_first(work);
+	if (strcmp(work->compiled->query->output_mode, "append") == 0)
 		work->commit->output_rows +=
-			sq_statement_execute(sq_emit_insert(compiled,
-												sq_emit_closing(compiled, work->times.has_closed)),
-								 work->params);
+			sq_statement_execute(statement_of(work, SQ_PLACE_CLOSE), work->params);
+	if (from_source)
 		return;
-	}
-	if (appends)
-	{
-		const char *final = sq_delta_final(compiled,
-										   psprintf("s.k%d", compiled->aggregation->time_key->number),
-										   SQ_PARAM_WATERMARK);
-
-		work->commit->output_rows +=
-			sq_statement_execute(sq_emit_insert(compiled, sq_groups_result(compiled, final)),
-								 work->params);
-	}
 	sq_debug_point("after-close");
-	foreach(lc, sq_emit_evict(compiled))
+	foreach(lc, sq_prepared_statements(work->prepared, SQ_PLACE_EVICT, work->variant))
 	{
 		int64		rows = sq_statement_execute(lfirst(lc), work->params);
 
@@ -246,8 +240,7 @@ count_missing(Work *work, SqTimeCounts *counts, TimestampTz bound)
 	int64		rows;
 
 	work->was_read.counts = sq_time_counts_create(counts->width_us);
-	sq_statement_numbers(sq_emit_count_range(work->compiled, work->times.has_closed),
-						 work->params, &rows, 1);
+	sq_statement_numbers(statement_of(work, SQ_PLACE_COUNT_RANGE), work->params, &rows, 1);
 	return take_missing(work, counts, bound);
 }
 
@@ -309,13 +302,15 @@ may_be_late(const Work *work, const SqCut *cut, int nsources)
  * record.  due is what sq_aggregate_is_due() has said.
  */
 void
-sq_aggregate_execute(const SqCompiled *compiled, const SqBacklog *backlog, const SqCut *cut,
+sq_aggregate_execute(SqPrepared *prepared, const SqBacklog *backlog, const SqCut *cut,
 					 bool due, const SqCheckpoint *last, SqCommitRecord *commit)
 {
+	const SqCompiled *compiled = prepared->compiled;
 	bool		from_source = sq_strategy_is_source(compiled);
 	Work		work;
 
 	memset(&work, 0, sizeof(work));
+	work.prepared = prepared;
 	work.compiled = compiled;
 	work.last = last;
 	work.commit = commit;
@@ -326,10 +321,11 @@ sq_aggregate_execute(const SqCompiled *compiled, const SqBacklog *backlog, const
 												 from_source ? span_width(compiled) : 1);
 	work.params = sq_finality_params(compiled, &cut->plan, backlog->target, &work.times,
 									 &work.was_read);
-	work.lateness = may_be_late(&work, cut, list_length(compiled->sources)) ?
+	work.variant.lateness = may_be_late(&work, cut, list_length(compiled->sources)) ?
 		SQ_LATE_LEFT_OUT : SQ_LATE_UNKNOWN;
+	work.variant.has_closed = work.times.has_closed;
 
-	if (cut->rows > 0 && work.lateness != SQ_LATE_UNKNOWN)
+	if (cut->rows > 0 && work.variant.lateness != SQ_LATE_UNKNOWN)
 		handle_late(&work);
 	if (cut->rows > 0 && !from_source)
 		keep_rows(&work);

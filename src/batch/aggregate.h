@@ -6,11 +6,11 @@
 #define SQ_AGGREGATE_H
 
 #include "batch/backlog.h"
+#include "batch/prepared.h"
 #include "catalog/checkpoint.h"
-#include "compiler/compile.h"
 
-extern bool sq_aggregate_is_due(const SqCompiled *compiled, const SqCheckpoint *last);
-extern void sq_aggregate_execute(const SqCompiled *compiled, const SqBacklog *backlog,
+extern bool sq_aggregate_is_due(SqPrepared *prepared, const SqCheckpoint *last);
+extern void sq_aggregate_execute(SqPrepared *prepared, const SqBacklog *backlog,
 								 const SqCut *cut, bool due, const SqCheckpoint *last,
 								 SqCommitRecord *commit);
 

@@ -15,10 +15,10 @@
 #include "catalog/pg_inherits.h"
 #include "batch/aggregate.h"
 #include "batch/finality.h"
+#include "batch/prepared.h"
 #include "batch/statement.h"
 #include "batch/watermark.h"
 #include "commands/trigger.h"
-#include "compiler/emit.h"
 #include "compiler/streams.h"
 #include "debug_point.h"
 #include "miscadmin.h"
@@ -57,28 +57,23 @@ sq_batch_check_checkpoint(const SqQuery *query)
 }
 
 /*
- * The sources of a query with their physical relations, as they are now; uses
- * are the places where the query reads them (SqStreamUse).
+ * The sources of a query with their physical relations, as they are now.
  */
 List *
-sq_batch_inputs(const SqQuery *query, List *uses)
+sq_batch_inputs(const SqCompiled *compiled)
 {
 	List	   *inputs = NIL;
 	ListCell   *lc;
 	ListCell   *lc2;
 
-	foreach(lc, query->sources)
+	foreach(lc, compiled->sources)
 	{
-		Oid			relid = lfirst_oid(lc);
 		SqInput    *input = palloc0(sizeof(SqInput));
+		Oid			relid;
 
-		input->source = sq_source_load(relid);
-		if (input->source == NULL)
-			ereport(ERROR,
-					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-					 errmsg("relation with OID %u, which streaming query \"%s\" reads, is not a source",
-							relid, query->name)));
-		foreach(lc2, uses)
+		input->source = lfirst(lc);
+		relid = input->source->relid;
+		foreach(lc2, compiled->uses)
 		{
 			SqStreamUse *use = lfirst(lc2);
 
@@ -213,30 +208,32 @@ check_relations(const SqCut *cut, List *inputs)
 
 /* the statement of a query without state */
 static int64
-execute_stateless(const SqCompiled *compiled, const SqBacklog *backlog, const SqCut *cut)
+execute_stateless(SqPrepared *prepared, const SqBacklog *backlog, const SqCut *cut)
 {
 	static const SqTimes none = {false, 0, false, 0};
-	ParamListInfo params = sq_finality_params(compiled, &cut->plan, backlog->target, &none, NULL);
+	static const SqVariant any = {SQ_LATE_UNKNOWN, false, false};
+	ParamListInfo params = sq_finality_params(prepared->compiled, &cut->plan, backlog->target,
+											  &none, NULL);
 	int64		rows;
 
 	sq_debug_point("before-sink");
-	rows = sq_statement_execute(sq_emit_insert(compiled, copyObject(compiled->select)), params);
+	rows = sq_statement_execute(sq_prepared_statement(prepared, SQ_PLACE_INSERT, any), params);
 	sq_debug_point("after-sink");
 	return rows;
 }
 
 /* the statements of a batch; due: also groups that are final */
 static void
-execute(const SqCompiled *compiled, const SqBacklog *backlog, const SqCut *cut, bool due,
+execute(SqPrepared *prepared, const SqBacklog *backlog, const SqCut *cut, bool due,
 		const SqCheckpoint *checkpoint, SqCommitRecord *commit)
 {
 	/* deferred triggers would fire at commit, with other rights than these */
 	if (InSecurityRestrictedOperation())
 		AfterTriggerSetState(makeNode(ConstraintsSetStmt));
-	if (compiled->aggregation != NULL)
-		sq_aggregate_execute(compiled, backlog, cut, due, checkpoint, commit);
+	if (prepared->compiled->aggregation != NULL)
+		sq_aggregate_execute(prepared, backlog, cut, due, checkpoint, commit);
 	else if (cut->rows > 0)
-		commit->output_rows = execute_stateless(compiled, backlog, cut);
+		commit->output_rows = execute_stateless(prepared, backlog, cut);
 }
 
 static void
@@ -276,12 +273,12 @@ may_follow_up(const SqCompiled *compiled, const SqCommitRecord *commit)
 		(!commit->had_watermark || commit->watermark > commit->batch_watermark);
 }
 
-/* the part of a batch that runs under the query's settings */
+/* a batch of a query whose statements are at hand */
 static SqBatchOutcome
-execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
-			  SqHorizon newest_horizon, SqCommitRecord *commit)
+execute_prepared(SqRunner *runner, SqPrepared *prepared, const SqQuery *query,
+				 const SqOffset *newest, SqHorizon newest_horizon, SqCommitRecord *commit)
 {
-	SqCompiled *compiled;
+	const SqCompiled *compiled = prepared->compiled;
 	List	   *inputs;
 	SqCheckpoint *checkpoint;
 	instr_time	began;
@@ -289,13 +286,12 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 	bool		due;
 
 	INSTR_TIME_SET_CURRENT(began);
-	compiled = sq_compile(query);
-	inputs = sq_batch_inputs(query, compiled->uses);
+	inputs = sq_batch_inputs(compiled);
 	/* it may have become a partition of a source */
 	sq_sink_check_sources(query->sink, query->sources);
 	checkpoint = sq_checkpoint_load(query->name, all_relations(inputs));
 	cut = plan_offsets(runner, query, inputs, checkpoint, newest, newest_horizon);
-	due = sq_aggregate_is_due(compiled, checkpoint);
+	due = sq_aggregate_is_due(prepared, checkpoint);
 	if (cut->rows == 0)
 	{
 		if (!due && !sq_backlog_is_old(runner->backlog))
@@ -304,10 +300,10 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 		cut = sq_backlog_cut(runner->backlog, list_length(inputs), 0,
 							 GetActiveSnapshot());
 	}
-	commit->planning_ms = elapsed_ms(began);
+	commit->planning_ms += elapsed_ms(began);
 
 	INSTR_TIME_SET_CURRENT(began);
-	execute(compiled, runner->backlog, cut, due, checkpoint, commit);
+	execute(prepared, runner->backlog, cut, due, checkpoint, commit);
 	if (keeps_state(query))
 		sq_state_compact(query->query_id, checkpoint->batch_id + 1);
 	check_relations(cut, inputs);
@@ -330,6 +326,23 @@ execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
 	if (sq_backlog_is_finished(runner->backlog))
 		sq_batch_forget_backlog(runner);
 	return SQ_BATCH_DONE;
+}
+
+/* the part of a batch that runs under the query's settings */
+static SqBatchOutcome
+execute_batch(SqRunner *runner, const SqQuery *query, const SqOffset *newest,
+			  SqHorizon newest_horizon, SqCommitRecord *commit)
+{
+	instr_time	began;
+	SqPrepared *prepared;
+	SqBatchOutcome outcome;
+
+	INSTR_TIME_SET_CURRENT(began);
+	prepared = sq_prepared_begin(query);
+	commit->planning_ms = elapsed_ms(began);
+	outcome = execute_prepared(runner, prepared, query, newest, newest_horizon, commit);
+	sq_prepared_end(prepared);
+	return outcome;
 }
 
 /*
@@ -355,10 +368,9 @@ lock_tables(const SqQuery *query)
 {
 	ListCell   *lc;
 
-	foreach(lc, sq_streams_tables(sq_streams_definition(query->definition)))
-	{
-		(void) find_all_inheritors(lfirst_oid(lc), AccessShareLock, NULL);
-	}
+	if (!sq_prepared_lock(query))
+		foreach(lc, sq_streams_tables(sq_streams_definition(query->definition)))
+			(void) find_all_inheritors(lfirst_oid(lc), AccessShareLock, NULL);
 	if (keeps_state(query))
 		sq_state_lock(query);
 }

@@ -7,7 +7,7 @@
 
 #include "streamq.h"
 #include "batch/backlog.h"
-#include "catalog/querydef.h"
+#include "compiler/compile.h"
 
 typedef enum SqBatchOutcome
 {
@@ -38,6 +38,6 @@ typedef struct SqRunner
 extern SqBatchOutcome sq_batch_execute(SqRunner *runner);
 extern void sq_batch_check_checkpoint(const SqQuery *query);
 extern void sq_batch_forget_backlog(SqRunner *runner);
-extern List *sq_batch_inputs(const SqQuery *query, List *uses);
+extern List *sq_batch_inputs(const SqCompiled *compiled);
 
 #endif							/* SQ_BATCH_H */

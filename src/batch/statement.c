@@ -1,10 +1,10 @@
 /*
  * statement.c
- *		Planning and executing the statements of a batch.
+ *		Executing the statements of a batch.
  *
  * SPI takes text, and would analyse it anew, under whatever search_path, when
  * the plan has to be renewed.  The statements here are analysed queries, so
- * they are rewritten, planned and run directly, as COPY (query) TO and CREATE
+ * they are planned (plan.c) and run directly, as COPY (query) TO and CREATE
  * TABLE AS do (copyto.c, createas.c).
  *
  * The caller has set the current user and the query's settings.
@@ -12,40 +12,12 @@
 #include "batch/statement.h"
 
 #include "access/xact.h"
-#include "aggregate/partial.h"
+#include "batch/plan.h"
 #include "executor/executor.h"
 #include "executor/tstoreReceiver.h"
-#include "rewrite/rewriteHandler.h"
 #include "tcop/dest.h"
 #include "tcop/pquery.h"
-#include "tcop/tcopprot.h"
 #include "utils/snapmgr.h"
-
-/* rewrites and plans; returns a list of PlannedStmt */
-static List *
-plan_statement(const SqStatement *statement, ParamListInfo params)
-{
-	Query	   *query = copyObject(statement->query);
-	List	   *plans = NIL;
-	ListCell   *lc;
-
-	AcquireRewriteLocks(query, true, false);
-	foreach(lc, QueryRewrite(query))
-	{
-		Query	   *rewritten = lfirst_node(Query, lc);
-		PlannedStmt *plan;
-
-		if (rewritten->commandType == CMD_UTILITY)
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("a rule on the sink executes a utility command"),
-					 errhint("Use a trigger instead.")));
-		plan = pg_plan_query(rewritten, statement->source_text, CURSOR_OPT_PARALLEL_OK, params);
-		sq_partial_prepare(plan);
-		plans = lappend(plans, plan);
-	}
-	return plans;
-}
 
 static QueryDesc *
 make_query_desc(PlannedStmt *plan, const SqStatement *statement, ParamListInfo params,
@@ -62,7 +34,7 @@ execute(const SqStatement *statement, ParamListInfo params, DestReceiver *receiv
 	int64		rows = 0;
 	ListCell   *lc;
 
-	foreach(lc, plan_statement(statement, params))
+	foreach(lc, sq_plan_statement(statement, params))
 	{
 		PlannedStmt *plan = lfirst_node(PlannedStmt, lc);
 		QueryDesc  *desc;
@@ -172,7 +144,7 @@ sq_statement_try(const SqStatement *statement, ParamListInfo params)
 	List	   *written = NIL;
 	ListCell   *lc;
 
-	foreach(lc, plan_statement(statement, params))
+	foreach(lc, sq_plan_statement(statement, params))
 	{
 		PlannedStmt *plan = lfirst_node(PlannedStmt, lc);
 		QueryDesc  *desc = make_query_desc(plan, statement, params, None_Receiver);

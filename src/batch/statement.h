@@ -1,6 +1,6 @@
 /*
  * statement.h
- *		Planning and executing the statements of a batch.
+ *		Executing the statements of a batch.
  */
 #ifndef SQ_STATEMENT_H
 #define SQ_STATEMENT_H

@@ -13,6 +13,7 @@
 #include "catalog/checkpoint.h"
 
 #include "catalog/pg_type.h"
+#include "lookup.h"
 #include "spi.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
@@ -40,21 +41,29 @@
 #define TRIM_COMMITS \
 	"DELETE FROM streamq.commits WHERE name = $1 AND batch_id <= $2"
 #define TRIM_OFFSETS \
-	"DELETE FROM streamq.offsets o WHERE name = $1 AND batch_id BETWEEN 0 AND $2" \
-	" AND EXISTS (SELECT FROM streamq.offsets n WHERE n.name = o.name" \
-	" AND n.relation = o.relation AND n.batch_id > o.batch_id)"
+	"DELETE FROM streamq.offsets WHERE name = $1 AND relation = $2" \
+	" AND batch_id BETWEEN 0 AND $3"
 
 /* what sq_checkpoint_commit() executes, to be shown */
 const char *const sq_checkpoint_statements[] = {
 	INSERT_OFFSETS, INSERT_COMMIT, TRIM_COMMITS, TRIM_OFFSETS, NULL
 };
 
-/* elements of an array column without NULLs */
-static Datum *
-array_elements(int column, Oid type, int *n)
+/* a column of offsets, copied */
+static SqOffset *
+offset_column(SqLookup *row, const char *column)
 {
 	bool		isnull;
-	Datum		value = sq_engine_value(0, column, &isnull);
+
+	return sq_offset_copy(DatumGetSqOffset(sq_lookup_value(row, column, &isnull)));
+}
+
+/* elements of an array column without NULLs */
+static Datum *
+array_elements(SqLookup *row, const char *column, Oid type, int *n)
+{
+	bool		isnull;
+	Datum		value = sq_lookup_value(row, column, &isnull);
 	Datum	   *elements;
 	bool	   *nulls;
 
@@ -63,130 +72,129 @@ array_elements(int column, Oid type, int *n)
 	return elements;
 }
 
-/* rows of open groups by event time, in columns 10 to 12 of the last result */
+/* rows of open groups by event time */
 static void
-load_open_rows(SqCheckpoint *checkpoint, MemoryContext context)
+load_open_rows(SqLookup *row, SqCheckpoint *checkpoint)
 {
 	bool		isnull;
-	Datum		span = sq_engine_value(0, 10, &isnull);
-	MemoryContext old;
+	Datum		span = sq_lookup_value(row, "open_span", &isnull);
 	Datum	   *times;
 	Datum	   *rows;
 	int			n;
 
 	if (isnull)
 		return;
-	times = array_elements(11, TIMESTAMPTZOID, &n);
-	rows = array_elements(12, INT8OID, &n);
-	old = MemoryContextSwitchTo(context);
+	times = array_elements(row, "open_times", TIMESTAMPTZOID, &n);
+	rows = array_elements(row, "open_rows", INT8OID, &n);
 	checkpoint->open_rows = sq_time_counts_create(DatumGetInt64(span));
 	for (int i = 0; i < n; i++)
 		sq_time_counts_add(checkpoint->open_rows, DatumGetTimestampTz(times[i]),
 						   DatumGetInt64(rows[i]));
-	MemoryContextSwitchTo(old);
+}
+
+/* the greatest event times of the sources */
+static void
+load_source_times(Datum array, SqCheckpoint *checkpoint)
+{
+	Datum	   *elements;
+	bool	   *nulls;
+
+	deconstruct_array(DatumGetArrayTypeP(array), TIMESTAMPTZOID, 8, true, TYPALIGN_DOUBLE,
+					  &elements, &nulls, &checkpoint->nsources);
+	checkpoint->source_times = palloc(sizeof(TimestampTz) * (checkpoint->nsources + 1));
+	for (int i = 0; i < checkpoint->nsources; i++)
+		checkpoint->source_times[i] = nulls[i] ? PG_INT64_MIN : DatumGetTimestampTz(elements[i]);
 }
 
 /* the commit record of the last batch */
 static void
-load_commit(const char *name, SqCheckpoint *checkpoint, MemoryContext context)
+load_commit(SqLookup *row, SqCheckpoint *checkpoint)
 {
-	static SqSql sql = {
-		"SELECT batch_id, watermark, source_max_event_time, total_input_rows,"
-		" total_late_rows, total_output_rows, state_rows, batch_watermark,"
-		" total_trimmed_rows, open_span, open_times, open_rows"
-		" FROM streamq.commits"
-		" WHERE name = $1 ORDER BY batch_id DESC LIMIT 1",
-		1, {TEXTOID}, NULL
-	};
-	Datum		value = CStringGetTextDatum(name);
 	Datum		column;
 	bool		isnull;
 
-	if (sq_engine_query(&sql, &value, NULL) == 0)
-		return;
-	checkpoint->batch_id = DatumGetInt64(sq_engine_value(0, 1, &isnull));
-	column = sq_engine_value(0, 2, &isnull);
+	checkpoint->batch_id = DatumGetInt64(sq_lookup_value(row, "batch_id", &isnull));
+	checkpoint->state_rows = DatumGetInt64(sq_lookup_value(row, "state_rows", &isnull));
+	column = sq_lookup_value(row, "watermark", &isnull);
 	checkpoint->has_watermark = !isnull;
 	checkpoint->watermark = isnull ? 0 : DatumGetTimestampTz(column);
-	column = sq_engine_value(0, 3, &isnull);
+	column = sq_lookup_value(row, "source_max_event_time", &isnull);
 	if (!isnull)
-	{
-		Datum	   *elements;
-		bool	   *nulls;
-
-		deconstruct_array(DatumGetArrayTypeP(column), TIMESTAMPTZOID, 8, true,
-						  TYPALIGN_DOUBLE, &elements, &nulls, &checkpoint->nsources);
-		checkpoint->source_times =
-			MemoryContextAlloc(context, sizeof(TimestampTz) * (checkpoint->nsources + 1));
-		for (int i = 0; i < checkpoint->nsources; i++)
-			checkpoint->source_times[i] = nulls[i] ? PG_INT64_MIN :
-				DatumGetTimestampTz(elements[i]);
-	}
-	checkpoint->total_input_rows = DatumGetInt64(sq_engine_value(0, 4, &isnull));
-	checkpoint->total_late_rows = DatumGetInt64(sq_engine_value(0, 5, &isnull));
-	checkpoint->total_output_rows = DatumGetInt64(sq_engine_value(0, 6, &isnull));
-	checkpoint->state_rows = DatumGetInt64(sq_engine_value(0, 7, &isnull));
-	column = sq_engine_value(0, 8, &isnull);
+		load_source_times(column, checkpoint);
+	checkpoint->total_input_rows = DatumGetInt64(sq_lookup_value(row, "total_input_rows", &isnull));
+	checkpoint->total_late_rows = DatumGetInt64(sq_lookup_value(row, "total_late_rows", &isnull));
+	checkpoint->total_output_rows = DatumGetInt64(sq_lookup_value(row, "total_output_rows", &isnull));
+	column = sq_lookup_value(row, "batch_watermark", &isnull);
 	checkpoint->had_watermark = !isnull;
 	checkpoint->batch_watermark = isnull ? 0 : DatumGetTimestampTz(column);
-	checkpoint->total_trimmed_rows = DatumGetInt64(sq_engine_value(0, 9, &isnull));
-	load_open_rows(checkpoint, context);
+	checkpoint->total_trimmed_rows = DatumGetInt64(sq_lookup_value(row, "total_trimmed_rows", &isnull));
+	load_open_rows(row, checkpoint);
 }
 
-static SqOffset *
-offset_column(uint64 row, int column, MemoryContext context)
+/* what the row says of a relation */
+static void
+load_offset(SqLookup *row, SqRelationOffset *relation)
 {
 	bool		isnull;
-	SqOffset   *stored = DatumGetSqOffset(sq_engine_value(row, column, &isnull));
-	MemoryContext old = MemoryContextSwitchTo(context);
-	SqOffset   *copy = sq_offset_copy(stored);
+	Datum		column;
 
-	MemoryContextSwitchTo(old);
-	return copy;
+	relation->position.offset = offset_column(row, "end_offset");
+	relation->target = offset_column(row, "target");
+	column = sq_lookup_value(row, "end_lsn", &isnull);
+	if (!isnull)
+	{
+		relation->position.horizon.lsn = DatumGetLSN(column);
+		column = sq_lookup_value(row, "end_next_xid", &isnull);
+		relation->position.horizon.xid =
+			U64FromFullTransactionId(DatumGetFullTransactionId(column));
+	}
+	column = sq_lookup_value(row, "partial_xid", &isnull);
+	if (isnull)
+		return;
+	relation->position.partial_xid =
+		U64FromFullTransactionId(DatumGetFullTransactionId(column));
+	column = sq_lookup_value(row, "partial_upto", &isnull);
+	relation->position.partial_upto = *(ItemPointer) DatumGetPointer(column);
+	relation->partial_filenode = DatumGetObjectId(sq_lookup_value(row, "partial_filenode", &isnull));
+}
+
+/*
+ * Finds the newest offsets of a relation.  Mostly they are of the last batch; to look
+ * for those alone spares the index a walk over all that are kept.
+ */
+static bool
+find_offset(Datum name, Oid relid, int64 last_batch, SqLookup *lookup)
+{
+	SqLookupKey keys[3] = {{"name", TEXTOID, name},
+	{"relation", REGCLASSOID, ObjectIdGetDatum(relid)},
+	{"batch_id", INT8OID, Int64GetDatum(last_batch)}};
+
+	if (sq_lookup_begin(lookup, "offsets", keys, 3))
+		return true;
+	sq_lookup_end(lookup);
+	return sq_lookup_begin(lookup, "offsets", keys, 2);
 }
 
 /* the newest offsets of the relations given */
 static void
-load_offsets(const char *name, List *relids, SqCheckpoint *checkpoint,
-			 MemoryContext context)
+load_offsets(Datum name, List *relids, SqCheckpoint *checkpoint)
 {
-	static SqSql sql = {
-		"SELECT r.relation, o.end_offset, o.target, o.end_lsn, o.end_next_xid, o.partial_xid, o.partial_upto,"
-		" o.partial_filenode FROM pg_catalog.unnest($2) AS r (relation)"
-		" CROSS JOIN LATERAL (SELECT * FROM streamq.offsets o WHERE o.name = $1"
-		" AND o.relation = r.relation ORDER BY o.batch_id DESC LIMIT 1) o",
-		2, {TEXTOID, REGCLASSARRAYOID}, NULL
-	};
-	Datum		values[2] = {CStringGetTextDatum(name), sq_regclass_array(relids)};
-	uint64		rows = sq_engine_query(&sql, values, NULL);
+	ListCell   *lc;
 
-	checkpoint->nrelations = (int) rows;
-	checkpoint->relations = MemoryContextAllocZero(context, sizeof(SqRelationOffset) * (rows + 1));
-	for (uint64 i = 0; i < rows; i++)
+	checkpoint->nrelations = 0;
+	checkpoint->relations = palloc0(sizeof(SqRelationOffset) * (list_length(relids) + 1));
+	foreach(lc, relids)
 	{
-		SqRelationOffset *relation = &checkpoint->relations[i];
-		bool		isnull;
-		Datum		column;
+		SqRelationOffset *relation = &checkpoint->relations[checkpoint->nrelations];
+		SqLookup	lookup;
 
-		relation->relid = DatumGetObjectId(sq_engine_value(i, 1, &isnull));
-		relation->position.offset = offset_column(i, 2, context);
-		relation->target = offset_column(i, 3, context);
-		column = sq_engine_value(i, 4, &isnull);
-		if (!isnull)
+		if (find_offset(name, lfirst_oid(lc), checkpoint->batch_id, &lookup))
 		{
-			relation->position.horizon.lsn = DatumGetLSN(column);
-			column = sq_engine_value(i, 5, &isnull);
-			relation->position.horizon.xid =
-				U64FromFullTransactionId(DatumGetFullTransactionId(column));
+			relation->relid = lfirst_oid(lc);
+			load_offset(&lookup, relation);
+			checkpoint->nrelations++;
 		}
-		column = sq_engine_value(i, 6, &isnull);
-		if (isnull)
-			continue;
-		relation->position.partial_xid =
-			U64FromFullTransactionId(DatumGetFullTransactionId(column));
-		column = sq_engine_value(i, 7, &isnull);
-		relation->position.partial_upto = *(ItemPointer) DatumGetPointer(column);
-		relation->partial_filenode = DatumGetObjectId(sq_engine_value(i, 8, &isnull));
+		sq_lookup_end(&lookup);
 	}
 }
 
@@ -198,15 +206,15 @@ load_offsets(const char *name, List *relids, SqCheckpoint *checkpoint,
 SqCheckpoint *
 sq_checkpoint_load(const char *name, List *relids)
 {
-	MemoryContext context = CurrentMemoryContext;
 	SqCheckpoint *checkpoint = palloc0(sizeof(SqCheckpoint));
-	SqEngine	engine;
+	SqLookupKey key = {"name", TEXTOID, CStringGetTextDatum(name)};
+	SqLookup	lookup;
 
 	checkpoint->batch_id = -1;
-	sq_engine_begin(&engine);
-	load_commit(name, checkpoint, context);
-	load_offsets(name, relids, checkpoint, context);
-	sq_engine_end(&engine);
+	if (sq_lookup_begin(&lookup, "commits", &key, 1))
+		load_commit(&lookup, checkpoint);
+	sq_lookup_end(&lookup);
+	load_offsets(key.value, relids, checkpoint);
 	return checkpoint;
 }
 
@@ -214,20 +222,15 @@ sq_checkpoint_load(const char *name, List *relids)
 SqOffset *
 sq_checkpoint_first(const char *name, Oid relid)
 {
-	static SqSql sql = {
-		"SELECT end_offset FROM streamq.offsets WHERE name = $1 AND relation = $2"
-		" AND batch_id = -1",
-		2, {TEXTOID, REGCLASSOID}, NULL
-	};
-	MemoryContext context = CurrentMemoryContext;
-	Datum		values[2] = {CStringGetTextDatum(name), ObjectIdGetDatum(relid)};
+	SqLookupKey keys[3] = {{"name", TEXTOID, CStringGetTextDatum(name)},
+	{"relation", REGCLASSOID, ObjectIdGetDatum(relid)},
+	{"batch_id", INT8OID, Int64GetDatum(-1)}};
 	SqOffset   *result = NULL;
-	SqEngine	engine;
+	SqLookup	lookup;
 
-	sq_engine_begin(&engine);
-	if (sq_engine_query(&sql, values, NULL) > 0)
-		result = offset_column(0, 1, context);
-	sq_engine_end(&engine);
+	if (sq_lookup_begin(&lookup, "offsets", keys, 3))
+		result = offset_column(&lookup, "end_offset");
+	sq_lookup_end(&lookup);
 	return result ? result : sq_offset_empty();
 }
 
@@ -357,9 +360,12 @@ insert_commit(const char *name, const SqCheckpoint *last, const SqCommitRecord *
 	sq_engine_exec(&sql, values, nulls);
 }
 
-/* forgets records that nothing needs any more */
+/*
+ * Forgets records up to a batch, that nothing needs any more: of each relation that
+ * this batch has written a newer one of.
+ */
 static void
-trim(const char *name, int64 batch_id)
+trim(const char *name, int64 batch_id, const SqOffsetRecord *offsets, int noffsets)
 {
 	static SqSql trim_commits = {
 		TRIM_COMMITS,
@@ -367,12 +373,19 @@ trim(const char *name, int64 batch_id)
 	};
 	static SqSql trim_offsets = {
 		TRIM_OFFSETS,
-		2, {TEXTOID, INT8OID}, NULL
+		3, {TEXTOID, REGCLASSOID, INT8OID}, NULL
 	};
-	Datum		values[2] = {CStringGetTextDatum(name), Int64GetDatum(batch_id)};
+	Datum		commits[2] = {CStringGetTextDatum(name), Int64GetDatum(batch_id)};
+	int			nest_level = sq_settings_push_indexes();
 
-	sq_engine_exec(&trim_commits, values, NULL);
-	sq_engine_exec(&trim_offsets, values, NULL);
+	sq_engine_exec(&trim_commits, commits, NULL);
+	for (int i = 0; i < noffsets; i++)
+	{
+		Datum		values[3] = {commits[0], ObjectIdGetDatum(offsets[i].relid), commits[1]};
+
+		sq_engine_exec(&trim_offsets, values, NULL);
+	}
+	sq_settings_pop(nest_level);
 }
 
 /*
@@ -397,7 +410,7 @@ sq_checkpoint_commit(const char *name, const SqCheckpoint *last,
 	}
 	insert_commit(name, last, commit);
 	if (commit->batch_id % TRIM_EVERY == 0 && commit->batch_id > SQ_BATCHES_KEPT)
-		trim(name, commit->batch_id - SQ_BATCHES_KEPT);
+		trim(name, commit->batch_id - SQ_BATCHES_KEPT, offsets, noffsets);
 	sq_engine_end(&engine);
 }
 

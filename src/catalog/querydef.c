@@ -18,6 +18,7 @@
 #include "access/htup_details.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
+#include "lookup.h"
 #include "miscadmin.h"
 #include "spi.h"
 #include "utils/acl.h"
@@ -27,12 +28,6 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
-
-#define QUERY_COLUMNS \
-	"name, query_id, definition, sink, sources, output_mode, starting_position, " \
-	"max_rows_per_batch, settings, checkpoint_cluster, active, " \
-	"trigger_interval, failed, retries, last_error, checkpoint_definition, " \
-	"strategy, strategy_reason, state_keys, state_calls, late_sink"
 
 /* owner of a relation, or InvalidOid */
 static Oid
@@ -46,15 +41,6 @@ relation_owner(Oid relid)
 	owner = ((Form_pg_class) GETSTRUCT(tuple))->relowner;
 	ReleaseSysCache(tuple);
 	return owner;
-}
-
-/* text column of the last result, copied to the context */
-static char *
-text_column(int column, MemoryContext context)
-{
-	char	   *value = sq_engine_text(0, column);
-
-	return value ? MemoryContextStrdup(context, value) : NULL;
 }
 
 static List *
@@ -130,42 +116,42 @@ text_array(List *strings)
 	return PointerGetDatum(construct_array(elements, n, TEXTOID, -1, false, TYPALIGN_INT));
 }
 
-/* the query in row 0 of the last result, in the context given */
+/* the query in the row that has been looked up */
 static SqQuery *
-read_query(MemoryContext context)
+read_query(SqLookup *row)
 {
-	MemoryContext old = MemoryContextSwitchTo(context);
 	SqQuery    *query = palloc0(sizeof(SqQuery));
 	bool		isnull;
 	Datum		value;
 
-	query->name = text_column(1, context);
-	query->query_id = DatumGetInt32(sq_engine_value(0, 2, &isnull));
-	query->definition = DatumGetObjectId(sq_engine_value(0, 3, &isnull));
+	query->name = sq_lookup_text(row, "name");
+	query->query_id = DatumGetInt32(sq_lookup_value(row, "query_id", &isnull));
+	query->definition = DatumGetObjectId(sq_lookup_value(row, "definition", &isnull));
 	query->owner = relation_owner(query->definition);
-	query->sink = DatumGetObjectId(sq_engine_value(0, 4, &isnull));
-	query->sources = oid_list(sq_engine_value(0, 5, &isnull));
-	query->output_mode = text_column(6, context);
-	query->starting_position = text_column(7, context);
-	value = sq_engine_value(0, 8, &isnull);
+	query->sink = DatumGetObjectId(sq_lookup_value(row, "sink", &isnull));
+	query->sources = oid_list(sq_lookup_value(row, "sources", &isnull));
+	query->output_mode = sq_lookup_text(row, "output_mode");
+	query->starting_position = sq_lookup_text(row, "starting_position");
+	value = sq_lookup_value(row, "max_rows_per_batch", &isnull);
 	query->max_rows_per_batch = isnull ? 0 : DatumGetInt64(value);
-	query->settings = text_list(sq_engine_value(0, 9, &isnull));
-	query->checkpoint_cluster = (uint64) DatumGetInt64(sq_engine_value(0, 10, &isnull));
-	query->active = DatumGetBool(sq_engine_value(0, 11, &isnull));
-	value = sq_engine_value(0, 12, &isnull);
+	query->settings = text_list(sq_lookup_value(row, "settings", &isnull));
+	query->strategy = sq_lookup_text(row, "strategy");
+	query->strategy_reason = sq_lookup_text(row, "strategy_reason");
+	query->state_keys = number_list(sq_lookup_value(row, "state_keys", &isnull));
+	query->state_calls = number_list(sq_lookup_value(row, "state_calls", &isnull));
+	value = sq_lookup_value(row, "late_sink", &isnull);
+	query->late_sink = isnull ? InvalidOid : DatumGetObjectId(value);
+	query->checkpoint_cluster = (uint64) DatumGetInt64(sq_lookup_value(row, "checkpoint_cluster", &isnull));
+	query->checkpoint_definition = DatumGetObjectId(sq_lookup_value(row, "checkpoint_definition", &isnull));
+	query->active = DatumGetBool(sq_lookup_value(row, "active", &isnull));
+	value = sq_lookup_value(row, "trigger_interval", &isnull);
 	if (!isnull)
 		query->trigger_interval = DatumGetIntervalP(datumCopy(value, false, sizeof(Interval)));
-	query->failed = DatumGetBool(sq_engine_value(0, 13, &isnull));
-	query->retries = DatumGetInt32(sq_engine_value(0, 14, &isnull));
-	query->last_error = text_column(15, context);
-	query->checkpoint_definition = DatumGetObjectId(sq_engine_value(0, 16, &isnull));
-	query->strategy = text_column(17, context);
-	query->strategy_reason = text_column(18, context);
-	query->state_keys = number_list(sq_engine_value(0, 19, &isnull));
-	query->state_calls = number_list(sq_engine_value(0, 20, &isnull));
-	value = sq_engine_value(0, 21, &isnull);
-	query->late_sink = isnull ? InvalidOid : DatumGetObjectId(value);
-	MemoryContextSwitchTo(old);
+	query->failed = DatumGetBool(sq_lookup_value(row, "failed", &isnull));
+	query->retries = DatumGetInt32(sq_lookup_value(row, "retries", &isnull));
+	query->last_error = sq_lookup_text(row, "last_error");
+	query->place = row->row->t_self;
+	query->xmin = HeapTupleHeaderGetRawXmin(row->row->t_data);
 	return query;
 }
 
@@ -173,19 +159,13 @@ read_query(MemoryContext context)
 SqQuery *
 sq_query_load(const char *name, bool missing_ok)
 {
-	static SqSql sql = {
-		"SELECT " QUERY_COLUMNS " FROM streamq.queries WHERE name = $1",
-		1, {TEXTOID}, NULL
-	};
-	MemoryContext context = CurrentMemoryContext;
-	Datum		value = CStringGetTextDatum(name);
+	SqLookupKey key = {"name", TEXTOID, CStringGetTextDatum(name)};
 	SqQuery    *query = NULL;
-	SqEngine	engine;
+	SqLookup	lookup;
 
-	sq_engine_begin(&engine);
-	if (sq_engine_query(&sql, &value, NULL) > 0)
-		query = read_query(context);
-	sq_engine_end(&engine);
+	if (sq_lookup_begin(&lookup, "queries", &key, 1))
+		query = read_query(&lookup);
+	sq_lookup_end(&lookup);
 
 	if (query == NULL && !missing_ok)
 		ereport(ERROR,
@@ -206,6 +186,50 @@ sq_query_load_owned(const char *name)
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("must be owner of streaming query \"%s\"", name)));
 	return query;
+}
+
+static char *
+copy_string(const char *string)
+{
+	return string ? pstrdup(string) : NULL;
+}
+
+/* A copy in the current context. */
+SqQuery *
+sq_query_copy(const SqQuery *query)
+{
+	SqQuery    *copy = palloc(sizeof(SqQuery));
+	ListCell   *lc;
+
+	*copy = *query;
+	copy->name = pstrdup(query->name);
+	copy->sources = list_copy(query->sources);
+	copy->output_mode = pstrdup(query->output_mode);
+	copy->starting_position = pstrdup(query->starting_position);
+	copy->settings = NIL;
+	foreach(lc, query->settings)
+	{
+		copy->settings = lappend(copy->settings, pstrdup(lfirst(lc)));
+	}
+	copy->strategy = copy_string(query->strategy);
+	copy->strategy_reason = copy_string(query->strategy_reason);
+	copy->state_keys = list_copy(query->state_keys);
+	copy->state_calls = list_copy(query->state_calls);
+	if (query->trigger_interval != NULL)
+		copy->trigger_interval = DatumGetIntervalP(datumCopy(IntervalPGetDatum(query->trigger_interval),
+															 false, sizeof(Interval)));
+	copy->last_error = copy_string(query->last_error);
+	return copy;
+}
+
+/* True if two have been read from the same version of a row, and have the same owner. */
+bool
+sq_query_same(const SqQuery *a, const SqQuery *b)
+{
+	return a->query_id == b->query_id && a->definition == b->definition &&
+		a->owner == b->owner && a->xmin == b->xmin &&
+		ItemPointerEquals(unconstify(ItemPointerData *, &a->place),
+						  unconstify(ItemPointerData *, &b->place));
 }
 
 /* names in the last result's first column */

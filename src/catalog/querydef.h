@@ -7,6 +7,7 @@
 
 #include "streamq.h"
 #include "nodes/pg_list.h"
+#include "storage/itemptr.h"
 #include "storage/lock.h"
 #include "utils/timestamp.h"
 
@@ -35,6 +36,8 @@ typedef struct SqQuery
 	bool		failed;
 	int32		retries;
 	char	   *last_error;
+	ItemPointerData place;		/* of its row, and who has written that: */
+	TransactionId xmin;			/* other ones if anything has changed */
 } SqQuery;
 
 /* the lock of whoever runs a query */
@@ -45,6 +48,8 @@ typedef struct SqQueryLock
 
 extern SqQuery *sq_query_load(const char *name, bool missing_ok);
 extern SqQuery *sq_query_load_owned(const char *name);
+extern SqQuery *sq_query_copy(const SqQuery *query);
+extern bool sq_query_same(const SqQuery *a, const SqQuery *b);
 extern List *sq_query_names_active(void);
 extern List *sq_query_names_reading(Oid source);
 extern List *sq_query_names_using(Oid relation);

@@ -5,6 +5,7 @@
 #include "catalog/sourcedef.h"
 
 #include "catalog/pg_type.h"
+#include "lookup.h"
 #include "spi.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
@@ -13,33 +14,36 @@
 SqSource *
 sq_source_load(Oid relid)
 {
-	static SqSql sql = {
-		"SELECT event_time, watermark_delay FROM streamq.sources WHERE source = $1",
-		1, {REGCLASSOID}, NULL
-	};
-	Datum		value = ObjectIdGetDatum(relid);
-	MemoryContext context = CurrentMemoryContext;
+	SqLookupKey key = {"source", REGCLASSOID, ObjectIdGetDatum(relid)};
 	SqSource   *source = NULL;
-	SqEngine	engine;
+	SqLookup	lookup;
 
-	sq_engine_begin(&engine);
-	if (sq_engine_query(&sql, &value, NULL) > 0)
+	if (sq_lookup_begin(&lookup, "sources", &key, 1))
 	{
 		bool		isnull;
 		Datum		column;
-		MemoryContext old = MemoryContextSwitchTo(context);
 
 		source = palloc0(sizeof(SqSource));
 		source->relid = relid;
-		column = sq_engine_value(0, 1, &isnull);
+		column = sq_lookup_value(&lookup, "event_time", &isnull);
 		source->event_time = isnull ? InvalidAttrNumber : DatumGetInt16(column);
-		column = sq_engine_value(0, 2, &isnull);
+		column = sq_lookup_value(&lookup, "watermark_delay", &isnull);
 		if (!isnull)
 			source->watermark_delay = DatumGetIntervalP(datumCopy(column, false, sizeof(Interval)));
-		MemoryContextSwitchTo(old);
 	}
-	sq_engine_end(&engine);
+	sq_lookup_end(&lookup);
 	return source;
+}
+
+/* True if two records say the same. */
+bool
+sq_source_same(const SqSource *a, const SqSource *b)
+{
+	if (a->relid != b->relid || a->event_time != b->event_time ||
+		(a->watermark_delay == NULL) != (b->watermark_delay == NULL))
+		return false;
+	return a->watermark_delay == NULL ||
+		memcmp(a->watermark_delay, b->watermark_delay, sizeof(Interval)) == 0;
 }
 
 /* The oids of all registered sources. */

@@ -5,7 +5,7 @@
  * The compiler is pure: it reads the definition and the catalog, and makes
  * trees.  A view behind the definition may have been replaced since the query
  * was created, so a query is compiled, and what was acceptable then is checked,
- * for each batch.
+ * again when anything has changed that it depends on (batch/validity.c).
  *
  * To be called as the query's owner, under the query's settings.
  */
@@ -23,8 +23,9 @@
 
 #define RESERVED_PREFIX "streamq "
 
-static List *
-load_sources(const SqQuery *query)
+/* The sources of a query (SqSource), as they are registered now. */
+List *
+sq_compile_sources(const SqQuery *query)
 {
 	List	   *sources = NIL;
 	ListCell   *lc;
@@ -187,7 +188,7 @@ sq_compile_select(const SqQuery *query, Query *select)
 
 	check_names(select);
 	compiled->query = query;
-	compiled->sources = load_sources(query);
+	compiled->sources = sq_compile_sources(query);
 	compiled->select = select;
 	compiled->uses = sq_streams_expand(select, query->sources);
 	sq_shape_normalise(select);

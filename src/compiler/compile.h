@@ -38,10 +38,12 @@ typedef struct SqStatement
 {
 	Query	   *query;			/* analysed, streams marked, not rewritten */
 	const char *source_text;	/* what it was analysed from */
+	struct SqKeptPlan *kept;	/* NULL: planned for each execution */
 } SqStatement;
 
 extern SqCompiled *sq_compile(const SqQuery *query);
 extern SqCompiled *sq_compile_select(const SqQuery *query, Query *select);
+extern List *sq_compile_sources(const SqQuery *query);
 extern int	sq_compiled_nparams(const SqCompiled *compiled);
 extern int	sq_compiled_param(const SqCompiled *compiled, SqParam param);
 extern List *sq_compiled_param_types(const SqCompiled *compiled);

@@ -354,16 +354,20 @@ sq_emit_merge(const SqCompiled *compiled, SqLateness lateness, bool empty)
 
 /* ---------------------------------------------------------------- eviction */
 
-/* SELECT true if a group that is held is final under the watermark. */
+/*
+ * SELECT 1 if a group that is held is final under the watermark, else 0.  The first
+ * group is found by the index, however many are final.
+ */
 SqStatement *
 sq_emit_due(const SqCompiled *compiled)
 {
-	char	   *key = psprintf("s.k%d", compiled->aggregation->time_key->number);
+	char	   *first = psprintf("(SELECT pg_catalog.min(s.k%d) FROM %s s)",
+								 compiled->aggregation->time_key->number,
+								 table_name(compiled, SQ_STATE_GROUPS, 0));
 
 	return sq_emit_statement(compiled,
-							 psprintf("SELECT EXISTS (SELECT FROM %s s WHERE %s)::pg_catalog.int4::pg_catalog.int8",
-									  table_name(compiled, SQ_STATE_GROUPS, 0),
-									  sq_delta_final(compiled, key, SQ_PARAM_WATERMARK)));
+							 psprintf("SELECT COALESCE(%s, false)::pg_catalog.int4::pg_catalog.int8",
+									  sq_delta_final(compiled, first, SQ_PARAM_WATERMARK)));
 }
 
 static SqStatement *

@@ -37,9 +37,15 @@ sq_streams_definition(Oid view)
 
 /* ------------------------------------------------------------ tables */
 
-/* collects the oids of all tables in a query, behind views too */
+/* oids of what a query reads */
+typedef struct Read
+{
+	List	   *tables;			/* behind views too */
+	List	   *views;
+} Read;
+
 static bool
-collect_tables(Node *node, List **tables)
+collect_tables(Node *node, Read *read)
 {
 	check_stack_depth();
 	if (node == NULL)
@@ -49,25 +55,38 @@ collect_tables(Node *node, List **tables)
 		RangeTblEntry *rte = (RangeTblEntry *) node;
 
 		if (rte->rtekind == RTE_RELATION && rte->relkind == RELKIND_VIEW && rte->inFromCl)
-			(void) collect_tables((Node *) sq_streams_definition(rte->relid), tables);
+		{
+			read->views = list_append_unique_oid(read->views, rte->relid);
+			(void) collect_tables((Node *) sq_streams_definition(rte->relid), read);
+		}
 		else if (rte->rtekind == RTE_RELATION && rte->inFromCl)
-			*tables = list_append_unique_oid(*tables, rte->relid);
+			read->tables = list_append_unique_oid(read->tables, rte->relid);
 		return false;
 	}
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, collect_tables, tables,
+		return query_tree_walker((Query *) node, collect_tables, read,
 								 QTW_EXAMINE_RTES_BEFORE);
-	return expression_tree_walker(node, collect_tables, tables);
+	return expression_tree_walker(node, collect_tables, read);
 }
 
 /* The oids of all tables that a query reads, behind views too. */
 List *
 sq_streams_tables(Query *query)
 {
-	List	   *tables = NIL;
+	Read		read = {NIL, NIL};
 
-	(void) collect_tables((Node *) query, &tables);
-	return tables;
+	(void) collect_tables((Node *) query, &read);
+	return read.tables;
+}
+
+/* The oids of all tables and views that a query reads. */
+List *
+sq_streams_relations(Query *query)
+{
+	Read		read = {NIL, NIL};
+
+	(void) collect_tables((Node *) query, &read);
+	return list_concat(read.views, read.tables);
 }
 
 /* Those of the tables that are among the sources, in the order of the tables. */

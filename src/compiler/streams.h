@@ -17,6 +17,7 @@ typedef struct SqStreamUse
 
 extern Query *sq_streams_definition(Oid view);
 extern List *sq_streams_tables(Query *query);
+extern List *sq_streams_relations(Query *query);
 extern List *sq_streams_among(List *tables, List *sources);
 extern List *sq_streams_expand(Query *query, List *sources);
 extern RangeTblEntry *sq_streams_find(Query *query, Oid relid);

@@ -26,6 +26,7 @@
 #define CHECK_SMALL_EVERY 32	/* batches */
 #define CHECK_EVERY 256
 #define SMALL_PAGES 64
+#define SAMPLE_PAGES 128
 #define PAGES_ALLOWED 3			/* and */
 #define TIMES_ALLOWED 2			/* times what the rows need */
 #define TUPLE_OVERHEAD 32		/* header, line pointer, alignment */
@@ -46,21 +47,23 @@ name_of(Oid relid)
 	return quote_qualified_identifier(SQ_STATE_SCHEMA, get_rel_name(relid));
 }
 
-/* pages that the rows of a table need */
+/* pages that the rows of a table of that many pages need, as far as a sample tells */
 static double
-pages_needed(Oid relid)
+pages_needed(Oid relid, BlockNumber pages)
 {
+	double		fraction = Min(1.0, (double) SAMPLE_PAGES / pages);
 	double		bytes;
 	bool		isnull;
 
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
 	if (SPI_execute(psprintf("SELECT coalesce(pg_catalog.sum(pg_catalog.pg_column_size(s.*) + %d), 0)::pg_catalog.float8"
-							 " FROM %s s", TUPLE_OVERHEAD, name_of(relid)), false, 1) != SPI_OK_SELECT)
+							 " FROM %s s TABLESAMPLE pg_catalog.system (%.6f)",
+							 TUPLE_OVERHEAD, name_of(relid), 100 * fraction), false, 1) != SPI_OK_SELECT)
 		elog(ERROR, "SPI_execute failed");
 	bytes = DatumGetFloat8(SPI_getbinval(SPI_tuptable->vals[0], SPI_tuptable->tupdesc, 1, &isnull));
 	SPI_finish();
-	return bytes / BLCKSZ;
+	return bytes / fraction / BLCKSZ;
 }
 
 /* the index by which a table is put in order: its only one, or the first */
@@ -105,7 +108,7 @@ sq_state_compact(int32 query_id, int64 batch_id)
 
 		if (pages <= PAGES_ALLOWED || (pages > SMALL_PAGES && batch_id % CHECK_EVERY != 0))
 			continue;
-		if (pages > PAGES_ALLOWED + TIMES_ALLOWED * pages_needed(relid))
+		if (pages > PAGES_ALLOWED + TIMES_ALLOWED * pages_needed(relid, pages))
 			compact(relid);
 	}
 }
