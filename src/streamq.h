@@ -15,6 +15,9 @@
 #define SQ_SCHEMA "streamq"
 #define SQ_QUERY_SCHEMA "streamq_query"
 
+/* of tables whose rows are updated again and again: percent of a page first filled */
+#define SQ_FILLFACTOR 85
+
 /* an argument or variable that an interface asks for and we do not need */
 #define SQ_UNUSED(x) ((void) (x))
 

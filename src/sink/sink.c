@@ -299,14 +299,19 @@ column_list(List *columns)
 	return list.data;
 }
 
-/* Gives a new sink a unique index on the columns of the group key. */
+/*
+ * Gives a new sink a unique index on the columns of the group key, and room on its pages
+ * for the next versions of rows, so that most updates need not touch the index (HOT).
+ */
 void
 sq_sink_create_key(Oid sink, List *columns)
 {
+	char	   *name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(sink)),
+												  get_rel_name(sink));
+
 	sq_execute_as_user(psprintf("CREATE UNIQUE INDEX ON %s (%s) NULLS NOT DISTINCT",
-								quote_qualified_identifier(get_namespace_name(get_rel_namespace(sink)),
-														   get_rel_name(sink)),
-								column_list(columns)));
+								name, column_list(columns)));
+	sq_execute_as_user(psprintf("ALTER TABLE %s SET (fillfactor = %d)", name, SQ_FILLFACTOR));
 }
 
 /* true if different values of one type stay different in another one */

@@ -33,8 +33,6 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 
-#define FILLFACTOR 85
-
 /* The name of a table, without schema; call is the number of the set's call. */
 char *
 sq_state_name(int32 query_id, SqStateTable table, int call)
@@ -162,7 +160,7 @@ create_table(const SqQuery *query, const char *name, const char *columns, const 
 
 	sq_engine_begin(&engine);
 	sq_engine_command(psprintf("CREATE TABLE %s (%s) WITH (fillfactor = %d)",
-							   qualified(name), columns, FILLFACTOR));
+							   qualified(name), columns, SQ_FILLFACTOR));
 	sq_engine_command(indexes);
 	sq_engine_command(psprintf("ALTER TABLE %s OWNER TO %s", qualified(name),
 							   quote_identifier(GetUserNameFromId(query->owner, false))));
