@@ -230,11 +230,11 @@ at_transaction_event(XactEvent event, void *arg)
 			is_ending = true;
 			break;
 		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PREPARE:
 			sq_wakeup_committed(touched, ntouched);
 			forget();
 			break;
 		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PREPARE:
 			forget();
 			break;
 		default:
