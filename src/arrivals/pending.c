@@ -81,7 +81,11 @@ write_index(PendingRun *runs, int n, bool at_end, bool lease, PendingRun *kept)
 		else
 			kept[nkept++] = runs[i];
 	}
-	/* it may have been dropped, or made in a subtransaction that was rolled back */
+
+	/*
+	 * it may have been dropped, or made in a subtransaction that was rolled
+	 * back
+	 */
 	if (index != NULL && ncurrent > 0)
 		sq_map_note(index, current, ncurrent, lease);
 	if (index != NULL)

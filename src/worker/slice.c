@@ -25,9 +25,11 @@
 /*
  * Small commits that come one after the other are read in batches with pauses
  * between them, so that a worker takes a third of a core from those who commit, and
- * not all of it.  No pause is so long that somebody would notice.
+ * not all of it.  A batch of few rows costs more in waking and committing than in work,
+ * hence the least pause.  No pause is so long that somebody would notice.
  */
 #define PAUSE_FACTOR		2	/* of the last batch's duration */
+#define PAUSE_MIN_US		(5 * INT64CONST(1000))
 #define PAUSE_MAX_US		(20 * INT64CONST(1000))
 
 /* where looking means reading a whole table, it takes a fifth of the time at most */
@@ -196,7 +198,7 @@ pause_after(ServedTask *entry, bool idle, int64 took)
 	entry->commits = commits;
 	if (!runner->commits_are_told && idle)
 		return LOOK_FACTOR * took;
-	return single ? 0 : Min(PAUSE_FACTOR * took, PAUSE_MAX_US);
+	return single ? 0 : Max(Min(PAUSE_FACTOR * took, PAUSE_MAX_US), PAUSE_MIN_US);
 }
 
 /* makes a task wait that has nothing to read */
