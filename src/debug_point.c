@@ -15,6 +15,7 @@
 
 #ifdef STREAMQ_TEST_HOOKS
 
+#include <limits.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -24,6 +25,7 @@
 
 static char *debug_point = NULL;
 static int	debug_rules_off = 0;
+static int	debug_runs_max = 0;
 static bool serialize_done = false;
 
 void
@@ -37,6 +39,11 @@ sq_debug_define(void)
 							"Rules of exact reading that are switched off.",
 							NULL, &debug_rules_off, 0, 0, 7, PGC_SUSET, 0,
 							NULL, NULL, NULL);
+	DefineCustomIntVariable("streamq.debug_runs_max",
+							"After how many runs of blocks arrival maps are written early.",
+							"0 means as many as ever.",
+							&debug_runs_max, 0, 0, INT_MAX, PGC_SUSET, 0,
+							NULL, NULL, NULL);
 }
 
 /* true if the rule is in force */
@@ -44,6 +51,13 @@ bool
 sq_debug_rule(int rule)
 {
 	return (debug_rules_off & rule) == 0;
+}
+
+/* the limit that a test has set, or else the one given */
+int
+sq_debug_runs_max(int limit)
+{
+	return debug_runs_max > 0 ? debug_runs_max : limit;
 }
 
 void

@@ -17,10 +17,12 @@
 #ifdef STREAMQ_TEST_HOOKS
 extern void sq_debug_point(const char *point);
 extern bool sq_debug_rule(int rule);
+extern int	sq_debug_runs_max(int limit);
 extern void sq_debug_define(void);
 #else
 #define sq_debug_point(point) ((void) 0)
 #define sq_debug_rule(rule) (true)
+#define sq_debug_runs_max(limit) (limit)
 #define sq_debug_define() ((void) 0)
 #endif
 

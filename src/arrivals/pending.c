@@ -13,6 +13,9 @@
  * as there is too much of it, goes by that; the rest waits until the end, when what
  * belongs to no present file is forgotten.
  *
+ * The index stays locked until the end: ALTER INDEX ... SET TABLESPACE, which gives it
+ * another file, too, does not lock the table.
+ *
  * When the transaction has committed, those who wait for its tables are woken.
  */
 #include "arrivals/pending.h"
@@ -21,9 +24,12 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "arrivals/map.h"
+#include "debug_point.h"
 #include "progress/wakeup.h"
+#include "storage/lmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 
 #define RUNS_MAX	65536		/* then they are written early */
 #define RUNS_KEPT	64			/* memory kept for the next transaction */
@@ -64,27 +70,31 @@ compare_runs(const void *a, const void *b)
 	return 0;
 }
 
-/* writes runs of one index; those of another file of it are put to the front of kept */
+/*
+ * Writes runs of one index; then those of another file of it are put to the front of
+ * kept.  If writing fails, nothing has been forgotten: a savepoint may save the rest of
+ * the transaction.
+ */
 static int
 write_index(PendingRun *runs, int n, bool lease, PendingRun *kept)
 {
 	Relation	index = try_relation_open(runs[0].index, RowExclusiveLock);
+	Oid			file = index ? index->rd_node.relNode : InvalidOid;
 	SqArrivalRun *current = palloc(sizeof(SqArrivalRun) * n);
 	int			ncurrent = 0;
 	int			nkept = 0;
 
 	for (int i = 0; i < n; i++)
-	{
-		if (index != NULL && index->rd_node.relNode == runs[i].file)
+		if (runs[i].file == file)
 			current[ncurrent++] = runs[i].run;
-		else
-			kept[nkept++] = runs[i];
-	}
 	if (ncurrent > 0)
 		sq_map_note(index, current, ncurrent, lease);
 	if (index != NULL)
 		relation_close(index, NoLock);
 	pfree(current);
+	for (int i = 0; i < n; i++)
+		if (runs[i].file != file)
+			kept[nkept++] = runs[i];
 	return nkept;
 }
 
@@ -136,31 +146,51 @@ touch(Oid heap)
 	touched[ntouched++] = heap;
 }
 
-/* true if a block has been added to a run, or was in it */
+/* keeps an index from getting another file, also if a savepoint is rolled back to */
+static void
+lock_until_end(Relation index)
+{
+	ResourceOwner old = CurrentResourceOwner;
+
+	CurrentResourceOwner = TopTransactionResourceOwner;
+	LockRelationOid(RelationGetRelid(index), RowExclusiveLock);
+	CurrentResourceOwner = old;
+}
+
+/*
+ * True if a row's place has been added to a run, or was in it.  A run goes on with a
+ * block that is filled from its beginning; one that had rows begins another run.
+ */
 static bool
-extend_run(PendingRun *pending_run, Relation index, BlockNumber block)
+extend_run(PendingRun *pending_run, Relation index, BlockNumber block, OffsetNumber offset)
 {
 	SqArrivalRun *run = &pending_run->run;
 
 	if (pending_run->file != index->rd_node.relNode ||
 		pending_run->index != RelationGetRelid(index) ||
-		block < run->first || block > run->last + 1)
+		block < run->first || block > run->last + 1 ||
+		(block == run->last + 1 && offset != FirstOffsetNumber))
 		return false;
 	run->last = Max(run->last, block);
+	if (block == run->first)
+		run->least_offset = Min(run->least_offset, offset);
 	return true;
 }
 
 static SqArrivalRun *
-find_run(Relation index, Oid heap, BlockNumber block)
+find_run(Relation index, Oid heap, ItemPointer tid)
 {
+	BlockNumber block = ItemPointerGetBlockNumberNoCheck(tid);
+	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
 	PendingRun *added;
 
 	for (int i = npending - 1; i >= 0 && i >= npending - RUNS_TRIED; i--)
-		if (extend_run(&pending[i], index, block))
+		if (extend_run(&pending[i], index, block, offset))
 			return &pending[i].run;
 
 	touch(heap);
-	if (npending > 0 && npending % RUNS_MAX == 0)
+	lock_until_end(index);
+	if (npending > 0 && npending % sq_debug_runs_max(RUNS_MAX) == 0)
 		write_pending();
 	if (npending == pending_size)
 	{
@@ -172,7 +202,7 @@ find_run(Relation index, Oid heap, BlockNumber block)
 	added->index = RelationGetRelid(index);
 	added->file = index->rd_node.relNode;
 	added->run.first = added->run.last = block;
-	added->run.least_offset = MaxOffsetNumber;
+	added->run.least_offset = offset;
 	added->run.least_xid = PG_UINT64_MAX;
 	added->run.greatest_xid = 0;
 	return &added->run;
@@ -187,13 +217,11 @@ void
 sq_pending_note(Relation index, Relation heap, ItemPointer tid, bool any_xid)
 {
 	uint64		xid = U64FromFullTransactionId(GetCurrentFullTransactionId());
-	SqArrivalRun *run = find_run(index, RelationGetRelid(heap),
-								 ItemPointerGetBlockNumberNoCheck(tid));
+	SqArrivalRun *run = find_run(index, RelationGetRelid(heap), tid);
 
 	run->least_xid = Min(run->least_xid, any_xid ? FirstNormalTransactionId : xid);
 	run->greatest_xid = Max(run->greatest_xid, any_xid ?
 							U64FromFullTransactionId(ReadNextFullTransactionId()) - 1 : xid);
-	run->least_offset = Min(run->least_offset, ItemPointerGetOffsetNumberNoCheck(tid));
 	if (is_ending)
 		write_pending();
 }
