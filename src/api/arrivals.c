@@ -92,6 +92,7 @@ look_at(Relation rel, const SqPosition *start, const SqPosition *end,
 	request.start = *start;
 	request.end = *end;
 	request.snapshot = GetActiveSnapshot();
+	request.is_estimate = true;
 	request.only_blocks = blocks->blocks;
 	request.nonly_blocks = blocks->nblocks;
 	sq_survey_init(&survey);
@@ -116,7 +117,7 @@ estimate_rows(Relation rel, const SqPosition *start, const SqPosition *end,
 	return look_at(rel, start, end, blocks).rows * all / blocks->nblocks;
 }
 
-/* adds what is pending of a relation; false if it has no map */
+/* adds what is pending of a relation; false if it has no map, or cannot be read */
 static bool
 add_relation(Oid relid, const SqCheckpoint *checkpoint, const SqPosition *end,
 			 Pending *pending)
@@ -132,8 +133,9 @@ add_relation(Oid relid, const SqCheckpoint *checkpoint, const SqPosition *end,
 		start = last->position;
 	else
 		start.offset = sq_offset_empty();
-	has_map = sq_arrivals_blocks(rel, &start, end, RelationGetNumberOfBlocks(rel),
-								 &sure, &doubtful);
+	has_map = !sq_offset_is_too_old(start.offset,
+									U64FromFullTransactionId(ReadNextFullTransactionId())) &&
+		sq_arrivals_blocks(rel, &start, end, RelationGetNumberOfBlocks(rel), &sure, &doubtful);
 	if (has_map)
 	{
 		Pending		more = {0, 0};
