@@ -189,6 +189,21 @@ add_block(SqArrivalBlocks *result, BlockNumber block)
 	result->blocks[result->nblocks++] = block;
 }
 
+/*
+ * True if a block surely holds rows of the window (unless they have been deleted): not
+ * those that are there because of a lease, or because the map was made when the rows
+ * were there already.
+ */
+static bool
+is_sure(const Window *window, const SqMapEntry *entry)
+{
+	uint64		least = sq_map_least(entry);
+
+	if (least == FirstNormalTransactionId && window->start_xmax > least)
+		return false;
+	return window_has(window, least, sq_map_greatest(entry));
+}
+
 /* adds the blocks of page n of entries, which is below the end of the index */
 static void
 look_at_page(Relation index, BlockNumber n, const Window *window, BlockNumber nblocks,
@@ -213,8 +228,7 @@ look_at_page(Relation index, BlockNumber n, const Window *window, BlockNumber nb
 		least = sq_map_least(&entries[k]);
 		if (least == 0 || !window_has(window, least, sq_map_upto(&entries[k])))
 			continue;
-		add_block(window_has(window, least, sq_map_greatest(&entries[k])) ? result : doubtful,
-				  first + k);
+		add_block(is_sure(window, &entries[k]) ? result : doubtful, first + k);
 	}
 	UnlockReleaseBuffer(buffer);
 }
@@ -252,8 +266,8 @@ look_at_summary(Relation index, BlockNumber first, const Window *window, BlockNu
 
 /*
  * Finds the blocks, below nblocks, of a table that may hold rows from start to end;
- * false if the table has no map.  Those that do perhaps only because of a lease are put
- * into doubtful, if that is not NULL.
+ * false if the table has no map.  Those that are not sure to are put into doubtful, if that
+ * is not NULL.
  */
 bool
 sq_arrivals_blocks(Relation heap, const SqPosition *start, const SqPosition *end,
