@@ -87,6 +87,7 @@ write_index(PendingRun *runs, int n, bool lease, PendingRun *kept)
 	for (int i = 0; i < n; i++)
 		if (runs[i].file == file)
 			current[ncurrent++] = runs[i].run;
+	sq_debug_point("arrivals");
 	if (ncurrent > 0)
 		sq_map_note(index, current, ncurrent, lease);
 	if (index != NULL)
