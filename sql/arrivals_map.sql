@@ -188,6 +188,20 @@ CREATE INDEX t_arrivals ON t USING streamq_arrivals ((1));
 INSERT INTO t SELECT * FROM filler(1361, 1390);
 COMMIT;
 :check;
+-- another file by another tablespace, rolled back and not
+SET allow_in_place_tablespaces = on;
+CREATE TABLESPACE regress_arrivals_map LOCATION '';
+BEGIN;
+INSERT INTO t SELECT * FROM filler(11301, 11330);
+ALTER INDEX t_arrivals SET TABLESPACE regress_arrivals_map;
+INSERT INTO t SELECT * FROM filler(11331, 11360);
+SAVEPOINT a;
+ALTER INDEX t_arrivals SET TABLESPACE pg_default;
+INSERT INTO t SELECT * FROM filler(11361, 11390);
+ROLLBACK TO a;
+INSERT INTO t SELECT * FROM filler(11391, 11420);
+COMMIT;
+:check;
 -- outside of transactions
 INSERT INTO t SELECT * FROM filler(1401, 1430);
 REINDEX INDEX CONCURRENTLY t_arrivals;
@@ -451,3 +465,4 @@ SELECT streamq.drop_query('q_unlogged', true);
 SELECT streamq.drop_query('q', true);
 SELECT streamq.drop_query('q_cut', true);
 DROP SCHEMA arrivals_map CASCADE;
+DROP TABLESPACE regress_arrivals_map;

@@ -8,13 +8,12 @@
  * that fails there is rolled back, as if an index could not be written.  Blocks of
  * subtransactions that were rolled back are written, too; that costs a look at them.
  *
- * A run belongs to a file of an index, not to the index: TRUNCATE gives it another
- * one, and rolled back to a savepoint, gives the old one back.  What is written early,
- * as there is too much of it, goes by that; the rest waits until the end, when what
- * belongs to no present file is forgotten.
- *
- * The index stays locked until the end: ALTER INDEX ... SET TABLESPACE, which gives it
- * another file, too, does not lock the table.
+ * A run belongs to a file of an index: TRUNCATE gives the index another one, and rolled
+ * back to a savepoint, gives the old one back.  So what is written early, as there is
+ * too much of it, is what belongs to the present file; the rest waits.  In the end all
+ * of it is written: ALTER INDEX ... SET TABLESPACE, of the transaction itself or of another
+ * one, as it does not lock the table, has moved the entries to another file.  What that
+ * notes in vain costs a look at a block.
  *
  * When the transaction has committed, those who wait for its tables are woken.
  */
@@ -26,10 +25,9 @@
 #include "arrivals/map.h"
 #include "debug_point.h"
 #include "progress/wakeup.h"
-#include "storage/lmgr.h"
+#include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
-#include "utils/resowner.h"
 
 #define RUNS_MAX	65536		/* then they are written early */
 #define RUNS_KEPT	64			/* memory kept for the next transaction */
@@ -38,6 +36,7 @@
 
 typedef struct PendingRun
 {
+	Oid			heap;
 	Oid			index;
 	Oid			file;			/* relfilenode of the index */
 	SqArrivalRun run;
@@ -70,30 +69,50 @@ compare_runs(const void *a, const void *b)
 	return 0;
 }
 
+/* adds the part of a run that lies within the table */
+static int
+add_current(SqArrivalRun *current, int ncurrent, const SqArrivalRun *run, BlockNumber nblocks)
+{
+	if (run->first >= nblocks)
+		return ncurrent;
+	current[ncurrent] = *run;
+	current[ncurrent].last = Min(run->last, nblocks - 1);
+	return ncurrent + 1;
+}
+
 /*
- * Writes runs of one index; then those of another file of it are put to the front of
- * kept.  If writing fails, nothing has been forgotten: a savepoint may save the rest of
- * the transaction.
+ * Writes runs of one index, all of them or those of its present file; then the others are
+ * put to the front of kept.  If writing fails, nothing has been forgotten: a savepoint
+ * may save the rest of the transaction.
+ *
+ * The table is locked before the index, as everybody does; the index no longer than
+ * needed, as nobody expects a transaction to hold it.
  */
 static int
-write_index(PendingRun *runs, int n, bool lease, PendingRun *kept)
+write_index(PendingRun *runs, int n, bool all, bool lease, PendingRun *kept)
 {
-	Relation	index = try_relation_open(runs[0].index, RowExclusiveLock);
+	Relation	heap = try_relation_open(runs[0].heap, AccessShareLock);
+	Relation	index = heap ? try_relation_open(runs[0].index, RowExclusiveLock) : NULL;
 	Oid			file = index ? index->rd_node.relNode : InvalidOid;
-	SqArrivalRun *current = palloc(sizeof(SqArrivalRun) * n);
-	int			ncurrent = 0;
 	int			nkept = 0;
 
-	for (int i = 0; i < n; i++)
-		if (runs[i].file == file)
-			current[ncurrent++] = runs[i].run;
-	sq_debug_point("arrivals");
-	if (ncurrent > 0)
-		sq_map_note(index, current, ncurrent, lease);
 	if (index != NULL)
-		relation_close(index, NoLock);
-	pfree(current);
-	for (int i = 0; i < n; i++)
+	{
+		BlockNumber nblocks = RelationGetNumberOfBlocks(heap);
+		SqArrivalRun *current = palloc(sizeof(SqArrivalRun) * n);
+		int			ncurrent = 0;
+
+		for (int i = 0; i < n; i++)
+			if (all || runs[i].file == file)
+				ncurrent = add_current(current, ncurrent, &runs[i].run, nblocks);
+		sq_debug_point("arrivals");
+		sq_map_note(index, current, ncurrent, lease);
+		pfree(current);
+		relation_close(index, RowExclusiveLock);
+	}
+	if (heap != NULL)
+		relation_close(heap, NoLock);
+	for (int i = 0; i < n && !all; i++)
 		if (runs[i].file != file)
 			kept[nkept++] = runs[i];
 	return nkept;
@@ -109,9 +128,9 @@ is_small(void)
 	return blocks <= SMALL_BLOCKS;
 }
 
-/* writes what can be written; what is left belongs to files that are not current */
+/* writes everything, or what can be written before the end */
 static void
-write_pending(void)
+write_pending(bool all)
 {
 	int			nkept = 0;
 	bool		lease = is_small();
@@ -124,7 +143,7 @@ write_pending(void)
 
 		while (i + n < npending && pending[i + n].index == pending[i].index)
 			n++;
-		nkept += write_index(pending + i, n, lease, pending + nkept);
+		nkept += write_index(pending + i, n, all, lease, pending + nkept);
 		i += n;
 	}
 	npending = nkept;
@@ -145,17 +164,6 @@ touch(Oid heap)
 			MemoryContextAlloc(TopTransactionContext, sizeof(Oid) * touched_size);
 	}
 	touched[ntouched++] = heap;
-}
-
-/* keeps an index from getting another file, also if a savepoint is rolled back to */
-static void
-lock_until_end(Relation index)
-{
-	ResourceOwner old = CurrentResourceOwner;
-
-	CurrentResourceOwner = TopTransactionResourceOwner;
-	LockRelationOid(RelationGetRelid(index), RowExclusiveLock);
-	CurrentResourceOwner = old;
 }
 
 /*
@@ -190,9 +198,8 @@ find_run(Relation index, Oid heap, ItemPointer tid)
 			return &pending[i].run;
 
 	touch(heap);
-	lock_until_end(index);
 	if (npending > 0 && npending % sq_debug_runs_max(RUNS_MAX) == 0)
-		write_pending();
+		write_pending(false);
 	if (npending == pending_size)
 	{
 		pending_size = Max(pending_size * 2, RUNS_KEPT);
@@ -200,6 +207,7 @@ find_run(Relation index, Oid heap, ItemPointer tid)
 			MemoryContextAlloc(TopMemoryContext, sizeof(PendingRun) * pending_size);
 	}
 	added = &pending[npending++];
+	added->heap = heap;
 	added->index = RelationGetRelid(index);
 	added->file = index->rd_node.relNode;
 	added->run.first = added->run.last = block;
@@ -224,7 +232,7 @@ sq_pending_note(Relation index, Relation heap, ItemPointer tid, bool any_xid)
 	run->greatest_xid = Max(run->greatest_xid, any_xid ?
 							U64FromFullTransactionId(ReadNextFullTransactionId()) - 1 : xid);
 	if (is_ending)
-		write_pending();
+		write_pending(true);
 }
 
 /* --------------------------------------------------- the end of a transaction */
@@ -252,7 +260,7 @@ at_transaction_event(XactEvent event, void *arg)
 	{
 		case XACT_EVENT_PRE_COMMIT:
 		case XACT_EVENT_PRE_PREPARE:
-			write_pending();
+			write_pending(true);
 			/* other callbacks may insert, after this one */
 			is_ending = true;
 			break;
