@@ -461,6 +461,20 @@ DROP SCHEMA arrivals_closed CASCADE;
 REVOKE ALL ON SCHEMA arrivals_map FROM arrivals_owner, arrivals_other;
 DROP ROLE arrivals_owner, arrivals_other;
 
+-- a map made anew is looked through once, not each time
+CREATE TABLE wide (id int, filler text);
+SELECT streamq.add_source('wide');
+SELECT streamq.create_query('narrow', 'SELECT id FROM wide');
+INSERT INTO wide SELECT g, repeat('x', 1000) FROM generate_series(1, 3000) g;
+CALL streamq.run('narrow');
+CALL streamq.run('narrow');
+REINDEX INDEX wide_arrivals;
+CALL streamq.run('narrow');
+CALL streamq.run('narrow');
+SELECT count(*), count(DISTINCT id) FROM narrow;
+SELECT streamq.drop_query('narrow', drop_sink => true);
+DROP TABLE wide;
+
 SELECT streamq.drop_query('q_unlogged', true);
 SELECT streamq.drop_query('q', true);
 SELECT streamq.drop_query('q_cut', true);

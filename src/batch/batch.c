@@ -318,7 +318,7 @@ execute_prepared(SqRunner *runner, SqPrepared *prepared, const SqQuery *query,
 	due = sq_aggregate_is_due(prepared, checkpoint);
 	if (cut->rows == 0)
 	{
-		if (!due && !sq_backlog_is_old(runner->backlog))
+		if (!due && !sq_backlog_wants_renewal(runner->backlog))
 			return SQ_BATCH_IDLE;
 		/* a batch without rows, that renews the offsets */
 		cut = sq_backlog_cut(runner->backlog, list_length(inputs), 0,

@@ -76,6 +76,7 @@ typedef struct SqSurvey
 	int64		rows;
 	SqTimeRange times;
 	ItemPointerData last;		/* place of the last row found */
+	BlockNumber mapped_blocks;	/* that the arrival map has named */
 	BlockNumber *blocks;		/* ascending */
 	SqBlockXids *block_xids;	/* alongside, if by_xid */
 	BlockNumber nblocks;
