@@ -196,7 +196,7 @@ COMMENT ON OPERATOR CLASS streamq.arrivals_ops USING streamq_arrivals IS
 
 CREATE FUNCTION streamq.arrivals(relation regclass, OUT block bigint, OUT least_xid xid8,
 								 OUT greatest_xid xid8)
-	RETURNS SETOF record LANGUAGE C VOLATILE STRICT AS 'MODULE_PATHNAME', 'streamq_arrivals';
+	RETURNS SETOF record LANGUAGE C VOLATILE AS 'MODULE_PATHNAME', 'streamq_arrivals';
 COMMENT ON FUNCTION streamq.arrivals(regclass) IS
 	'the arrival map of a table: for each block the transactions between which all are that have inserted there';
 

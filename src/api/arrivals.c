@@ -220,11 +220,14 @@ Datum
 streamq_arrivals(PG_FUNCTION_ARGS)
 {
 	ReturnSetInfo *result = (ReturnSetInfo *) fcinfo->resultinfo;
-	Oid			relid = PG_GETARG_OID(0);
+	Oid			relid;
 	Relation	heap;
 	Relation	index;
 	Oid			map;
 
+	if (PG_ARGISNULL(0))
+		sq_api_null_argument("relation");
+	relid = PG_GETARG_OID(0);
 	if (!pg_class_ownercheck(relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)),
 					   get_rel_name(relid));
