@@ -391,3 +391,13 @@ CREATE EVENT TRIGGER streamq_sql_drop ON sql_drop
 	EXECUTE FUNCTION streamq.on_sql_drop();
 ALTER EVENT TRIGGER streamq_sql_drop ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER streamq_sql_drop IS 'forgets sources and queries that have been dropped';
+
+CREATE FUNCTION streamq.on_alter_view() RETURNS event_trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'streamq_on_alter_view';
+COMMENT ON FUNCTION streamq.on_alter_view() IS
+	'event trigger: keeps the definition of a query in its schema, and its state with its owner';
+CREATE EVENT TRIGGER streamq_alter_view ON ddl_command_end
+	WHEN TAG IN ('ALTER VIEW', 'ALTER TABLE')
+	EXECUTE FUNCTION streamq.on_alter_view();
+ALTER EVENT TRIGGER streamq_alter_view ENABLE ALWAYS;
+COMMENT ON EVENT TRIGGER streamq_alter_view IS 'keeps the definition of a query in its schema, and its state with its owner';
