@@ -82,6 +82,7 @@ streamq_stop(PG_FUNCTION_ARGS)
 	char	   *name = sq_api_name_argument(fcinfo);
 	SqQuery    *query = sq_query_load_owned(name);
 
+	sq_query_check_outside(query);
 	sq_shared_stop(query->query_id);
 	if (query->active || query->failed)
 		sq_query_set_stopped(name);
@@ -218,6 +219,7 @@ streamq_wait(PG_FUNCTION_ARGS)
 	{
 		SqQuery    *query = sq_query_load_owned(name);
 
+		sq_query_check_outside(query);
 		sq_batch_check_checkpoint(query);
 		if (query_is_done(query, upto, &batch_id, nap % NAPS_BEFORE_LOOKING == 0))
 			PG_RETURN_BOOL(true);

@@ -10,6 +10,7 @@
 #include "access/relation.h"
 #include "arrivals/arrivals.h"
 #include "catalog/catalog.h"
+#include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
@@ -22,6 +23,7 @@
 #include "commands/trigger.h"
 #include "miscadmin.h"
 #include "offset.h"
+#include "sink/sink.h"
 #include "source/guard.h"
 #include "source/physical.h"
 #include "spi.h"
@@ -74,7 +76,7 @@ check_relation(Relation rel)
 				 errdetail("A source is a table or a partitioned table."),
 				 kind == RELKIND_VIEW ?
 				 errhint("Declare the table behind the view as a source; queries may read it through the view.") : 0));
-	if (IsCatalogRelation(rel) || get_rel_namespace(RelationGetRelid(rel)) == get_namespace_oid(SQ_SCHEMA, false))
+	if (IsCatalogRelation(rel) || sq_sink_is_ours(RelationGetRelid(rel)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("system catalog \"%s\" cannot be a source", name)));
@@ -169,9 +171,32 @@ create_map(Oid relid)
 		sq_execute_as_user(sql);
 		return;
 	}
+	sq_engine_check_tablespace(get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE);
 	sq_engine_begin(&engine);
 	sq_engine_command(sql);
 	sq_engine_end(&engine);
+}
+
+/*
+ * Has the map of a table, and those of its partitions, begin anew: while UPDATE was
+ * allowed, it did not get to know of all new versions of rows (HOT).
+ */
+static void
+renew_map(Oid relid)
+{
+	ReindexParams params = {0};
+	ListCell   *lc;
+
+	foreach(lc, sq_physical_relations(relid, true))
+	{
+		Relation	rel = relation_open(lfirst_oid(lc), NoLock);
+		Oid			map = sq_arrivals_find(rel);
+		char		persistence = rel->rd_rel->relpersistence;
+
+		relation_close(rel, NoLock);
+		if (OidIsValid(map))
+			reindex_index(map, false, persistence, &params);
+	}
 }
 
 /* creates the map of a table, which is locked, unless it has one, of a parent perhaps */
@@ -182,7 +207,9 @@ ensure_map(Oid relid)
 	bool		found = OidIsValid(sq_arrivals_find(rel));
 
 	relation_close(rel, NoLock);
-	if (!found)
+	if (found)
+		renew_map(relid);
+	else
 		create_map(relid);
 }
 

@@ -16,6 +16,7 @@
 #include "catalog/querydef.h"
 
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "lookup.h"
@@ -265,6 +266,17 @@ sq_query_names_active(void)
 	return query_names(&sql, NULL);
 }
 
+/* Names of all queries. */
+List *
+sq_query_names_all(void)
+{
+	static SqSql sql = {
+		"SELECT name FROM streamq.queries ORDER BY query_id", 0, {0}, NULL
+	};
+
+	return query_names(&sql, NULL);
+}
+
 /* Names of the queries that read a source. */
 List *
 sq_query_names_reading(Oid source)
@@ -432,6 +444,8 @@ sq_query_record_failure(const char *name, const char *message, bool give_up_now)
 	bool		isnull;
 	SqEngine	engine;
 
+	/* the owner may have ALTER ROLE ... SET default_transaction_read_only */
+	XactReadOnly = false;
 	sq_engine_begin(&engine);
 	if (sq_engine_exec(&sql, values, NULL) > 0 &&
 		!DatumGetBool(sq_engine_value(0, 2, &isnull)))
@@ -480,6 +494,9 @@ query_lock_tag(int32 query_id)
 	return lock;
 }
 
+/* the query that this session runs, or 0 */
+static int32 run_here = 0;
+
 /*
  * Takes the lock of whoever runs a query, for the session or the transaction.
  * Without wait, returns false if somebody else has it.
@@ -488,16 +505,36 @@ bool
 sq_query_lock(int32 query_id, bool session, bool wait, SqQueryLock *lock)
 {
 	*lock = query_lock_tag(query_id);
-	return LockAcquire(&lock->tag, ExclusiveLock, session, !wait) != LOCKACQUIRE_NOT_AVAIL;
+	if (LockAcquire(&lock->tag, ExclusiveLock, session, !wait) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	if (session)
+		run_here = query_id;
+	return true;
 }
 
 /* Gives back a session's lock; also in the course of an error. */
 void
 sq_query_unlock(const SqQueryLock *lock)
 {
+	run_here = 0;
 	/* it may have been given back by pg_advisory_unlock_all() */
 	if (LockHeldByMe(&lock->tag, ExclusiveLock))
 		LockRelease(&lock->tag, ExclusiveLock, true);
+}
+
+/*
+ * Errors if a batch of the query is being executed in this session, so that it is a
+ * function called by the batch that asks.  It would wait for itself, or pull away what
+ * the batch stands on: the session has the lock already.
+ */
+void
+sq_query_check_outside(const SqQuery *query)
+{
+	if (query->query_id == run_here)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot control streaming query \"%s\" from within its own batch", query->name),
+				 errdetail("A function called by the query or its sink has tried to.")));
 }
 
 /*

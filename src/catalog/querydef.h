@@ -51,6 +51,7 @@ extern SqQuery *sq_query_load_owned(const char *name);
 extern SqQuery *sq_query_copy(const SqQuery *query);
 extern bool sq_query_same(const SqQuery *a, const SqQuery *b);
 extern List *sq_query_names_active(void);
+extern List *sq_query_names_all(void);
 extern List *sq_query_names_reading(Oid source);
 extern List *sq_query_names_using(Oid relation);
 extern void sq_query_insert(SqQuery *query);
@@ -66,6 +67,7 @@ extern Oid	sq_query_table(void);
 extern bool sq_query_lock(int32 query_id, bool session, bool wait,
 						  SqQueryLock *lock);
 extern void sq_query_unlock(const SqQueryLock *lock);
+extern void sq_query_check_outside(const SqQuery *query);
 extern void sq_query_check_mine(const SqQuery *query);
 
 #endif							/* SQ_QUERYDEF_H */
