@@ -30,11 +30,11 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-/* owner of a relation, or InvalidOid */
-static Oid
-relation_owner(Oid relid)
+/* The owner of the query with this definition, or InvalidOid. */
+Oid
+sq_query_owner(Oid definition)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(definition));
 	Oid			owner;
 
 	if (!HeapTupleIsValid(tuple))
@@ -128,7 +128,7 @@ read_query(SqLookup *row)
 	query->name = sq_lookup_text(row, "name");
 	query->query_id = DatumGetInt32(sq_lookup_value(row, "query_id", &isnull));
 	query->definition = DatumGetObjectId(sq_lookup_value(row, "definition", &isnull));
-	query->owner = relation_owner(query->definition);
+	query->owner = sq_query_owner(query->definition);
 	query->sink = DatumGetObjectId(sq_lookup_value(row, "sink", &isnull));
 	query->sources = oid_list(sq_lookup_value(row, "sources", &isnull));
 	query->output_mode = sq_lookup_text(row, "output_mode");
@@ -535,6 +535,21 @@ sq_query_check_outside(const SqQuery *query)
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot control streaming query \"%s\" from within its own batch", query->name),
 				 errdetail("A function called by the query or its sink has tried to.")));
+}
+
+/*
+ * Errors if the query, whose definition the caller has locked, has been given to
+ * somebody else since it was loaded: what he may have put into it must not be executed
+ * with the rights of the former owner (invariant S-1).
+ */
+void
+sq_query_check_owner(const SqQuery *query)
+{
+	if (sq_query_owner(query->definition) != query->owner)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("streaming query \"%s\" has been given to another owner meanwhile", query->name),
+				 errhint("Try again.")));
 }
 
 /*

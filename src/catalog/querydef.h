@@ -46,6 +46,7 @@ typedef struct SqQueryLock
 	LOCKTAG		tag;
 } SqQueryLock;
 
+extern Oid	sq_query_owner(Oid definition);
 extern SqQuery *sq_query_load(const char *name, bool missing_ok);
 extern SqQuery *sq_query_load_owned(const char *name);
 extern SqQuery *sq_query_copy(const SqQuery *query);
@@ -68,6 +69,7 @@ extern bool sq_query_lock(int32 query_id, bool session, bool wait,
 						  SqQueryLock *lock);
 extern void sq_query_unlock(const SqQueryLock *lock);
 extern void sq_query_check_outside(const SqQuery *query);
+extern void sq_query_check_owner(const SqQuery *query);
 extern void sq_query_check_mine(const SqQuery *query);
 
 #endif							/* SQ_QUERYDEF_H */

@@ -228,6 +228,7 @@ sq_compile(const SqQuery *query)
 	Query	   *select = sq_streams_definition(query->definition);
 	SqCompiled *compiled;
 
+	sq_query_check_owner(query);
 	name_columns(select, query->definition);
 	compiled = sq_compile_select(query, select);
 	if ((compiled->aggregation != NULL) != (query->strategy != NULL))
