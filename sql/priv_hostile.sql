@@ -100,6 +100,20 @@ SELECT answer ~ '^stop.*done' AS stopped, answer ~ 'drop_query[^:]*: done' AS dr
 SELECT streamq.drop_query('controls_other', true);
 
 --
+-- temporary tables of the session that runs a query
+--
+CREATE TABLE names (k int, name text);
+INSERT INTO names VALUES (1, 'permanent');
+CREATE FUNCTION name_of(int) RETURNS text LANGUAGE plpgsql AS 'BEGIN RETURN (SELECT name FROM names WHERE k = $1); END';
+CREATE TEMP TABLE names (k int, name text);
+INSERT INTO pg_temp.names VALUES (1, 'temporary');
+SELECT streamq.create_query('named', 'SELECT k, name_of(k) AS name FROM src WHERE k = 1');
+CALL test.run('named');
+SELECT * FROM named;
+DROP TABLE pg_temp.names;
+SELECT streamq.drop_query('named', true);
+
+--
 -- a definition that is replaced by a rule, or moved
 --
 SELECT streamq.create_query('replaced', 'SELECT k, sum(v) AS n FROM src GROUP BY k', 'update');
