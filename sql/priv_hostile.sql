@@ -100,6 +100,32 @@ SELECT answer ~ '^stop.*done' AS stopped, answer ~ 'drop_query[^:]*: done' AS dr
 SELECT streamq.drop_query('controls_other', true);
 
 --
+-- columns called as in the engine's own statements
+--
+CREATE TABLE reserved (at timestamptz, k1 int, "streamq place" int);
+SELECT streamq.add_source('reserved', 'at', '0');
+SELECT streamq.create_query('reserved_names', 'SELECT at, k1, count(*) AS n FROM reserved GROUP BY 1, 2', 'update', late_sink => 'late');
+SELECT streamq.create_query('reserved_names', 'SELECT at, k1, "streamq place", count(*) AS n FROM reserved GROUP BY 1, 2, 3', 'update');
+ALTER TABLE reserved RENAME COLUMN "streamq place" TO l;
+ALTER TABLE reserved ADD a int, ADD s int, ADD d int, ADD q int, ADD r int, ADD t int, ADD x int, ADD e int, ADD i int, ADD v int, ADD h int,
+	ADD n int, ADD place int, ADD s1 int, ADD excluded int, ADD delta int, ADD kept int, ADD added int, ADD written int, ADD image int, ADD row_data int;
+SELECT streamq.create_query('reserved_names', $$SELECT at, l AS k1, k1 AS l, s AS s1, s1 AS d, d AS s, q AS t, t AS q, x AS excluded, excluded AS x, delta AS kept, kept AS delta,
+	sum(a) AS n, sum(n) AS a, max(image) AS written, count(DISTINCT place) AS added, array_agg(v ORDER BY h) AS image, min(row_data) AS r
+	FROM reserved s GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 HAVING count(e) < 100$$, 'update', late_sink => 'late', live_view => 'reserved_live');
+SELECT streamq.create_query('reserved_all', $$SELECT l AS k1, k1 AS l, s AS s1, sum(a) AS n, sum(n) AS a, max(image) AS row_data, count(DISTINCT place) AS difference,
+	array_agg(v ORDER BY h) AS image FROM reserved d GROUP BY 1, 2, 3$$, 'complete');
+INSERT INTO reserved SELECT '2024-01-01', i, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, i FROM generate_series(1, 3) i;
+CALL test.run('reserved_names', 'reserved_all');
+INSERT INTO reserved SELECT date '2024-01-01' + i % 2, i % 3, 1, i, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, i, 14, 15, 16, 17, 18, 19, 20, i, 22 FROM generate_series(1, 9) i;
+CALL test.run('reserved_names', 'reserved_all');
+INSERT INTO reserved SELECT '2023-01-01', i, i FROM generate_series(1, 2) i;
+CALL test.run('reserved_names', 'reserved_all');
+SELECT count(*) FROM reserved_live;
+SELECT k1, l FROM late ORDER BY 1;
+SELECT name, difference FROM (VALUES ('reserved_names'), ('reserved_all')) q (name), streamq.verify(name);
+SELECT count(streamq.drop_query(name, true)) FROM streamq.queries WHERE name ~ '^reserved';
+
+--
 -- temporary tables of the session that runs a query
 --
 CREATE TABLE names (k int, name text);
