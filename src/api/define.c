@@ -780,7 +780,8 @@ streamq_reset(PG_FUNCTION_ARGS)
 	SqQueryLock lock;
 
 	sq_query_check_outside(query);
-	if (query->active || !sq_query_lock(query->query_id, false, false, &lock))
+	if (query->active || !sq_query_lock(query->query_id, false, false, &lock) ||
+		!sq_query_set_fresh(name, position))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot reset streaming query \"%s\" while it is running", name),
@@ -788,7 +789,6 @@ streamq_reset(PG_FUNCTION_ARGS)
 	sq_checkpoint_delete(name);
 	if (query->strategy != NULL && strcmp(query->strategy, SQ_STRATEGY_STATE) == 0)
 		make_state_anew(query);
-	sq_query_set_fresh(name, position);
 	if (strcmp(position, "latest") == 0)
 		sq_api_start_latest(name, query->sources);
 	PG_RETURN_VOID();

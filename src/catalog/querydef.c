@@ -405,22 +405,25 @@ sq_query_set_stopped(const char *name)
 	(void) sq_engine_run(&sql, &value, NULL);
 }
 
-/* Makes the checkpoint belong to what is here, from the position given. */
-void
+/*
+ * Makes the checkpoint belong to what is here, from the position given; false if
+ * somebody has started the query since it was loaded.
+ */
+bool
 sq_query_set_fresh(const char *name, const char *starting_position)
 {
 	static SqSql sql = {
 		"UPDATE streamq.queries SET starting_position = $2,"
 		" checkpoint_cluster = $3, checkpoint_definition = definition,"
-		" active = false, failed = false, retries = 0, last_error = NULL"
-		" WHERE name = $1",
+		" failed = false, retries = 0, last_error = NULL"
+		" WHERE name = $1 AND NOT active",
 		3, {TEXTOID, TEXTOID, INT8OID}, NULL
 	};
 	Datum		values[3] = {CStringGetTextDatum(name),
 		CStringGetTextDatum(starting_position),
 	Int64GetDatum((int64) GetSystemIdentifier())};
 
-	(void) sq_engine_run(&sql, values, NULL);
+	return sq_engine_run(&sql, values, NULL) > 0;
 }
 
 /*

@@ -124,6 +124,50 @@ foreach my $call ('stop', 'drop_query')
 	$ddl->quit;
 }
 
+# ----------------------------------------------- start(), and who has not seen it yet
+
+foreach my $call ("streamq.reset('q')", "streamq.drop_query('q')")
+{
+	my $start = $node->background_psql('postgres');
+	my $other;
+
+	new_queries();
+	sql($node, q{SELECT streamq.stop('q')});
+	$start->query_safe('BEGIN');
+	$start->query_safe(q{SELECT streamq.start('q')});
+	$other = psql_in_background($node, "SELECT $call");
+	wait_for($node, "count(*) > 0 FROM pg_locks WHERE locktype = 'transactionid' AND NOT granted", "$call: waits for start()");
+	$start->query_safe('COMMIT');
+	$start->quit;
+	$other->{handle}->finish;
+	if ($call =~ /reset/)
+	{
+		like($other->{err}, qr/cannot reset streaming query "q" while it is running/, "$call: refused");
+		goes_on_ok($call);
+	}
+	else
+	{
+		is($other->{err}, '', "$call: done");
+		is(sql($node, q{SELECT name FROM streamq.queries}), 'qa', "$call: it is gone");
+	}
+}
+
+# a run() beside a worker in a batch: it waits for him, and does the rest
+{
+	my $session;
+	my $run;
+
+	new_queries();
+	$session = hold();
+	$run = psql_in_background($node, q{CALL streamq.run('q'); CALL streamq.run('qa')});
+	wait_for($node, "count(*) > 0 FROM pg_locks WHERE locktype = 'object' AND NOT granted", 'run(): waits for the worker');
+	$session->query_safe('SELECT pg_advisory_unlock(1)');
+	$session->quit;
+	$run->{handle}->finish;
+	is($run->{err}, '', 'run(): done');
+	goes_on_ok('run()');
+}
+
 # -------------------------------------------------------------------------- owners
 
 # given away while the worker of the former owner waits for the source
