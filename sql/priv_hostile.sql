@@ -270,6 +270,16 @@ UPDATE updated_parts SET v = 2;
 SELECT i, v FROM updated_parts TABLESAMPLE streamq.since(:'before_update', streamq.current_offset());
 SELECT streamq.add_source('updated_parts');
 SELECT i, v FROM updated_parts TABLESAMPLE streamq.since(:'before_update', streamq.current_offset());
+-- a map of a partition's own becomes part of that of the source
+CREATE TABLE partly (i int, v int) PARTITION BY LIST (i);
+CREATE TABLE partly_1 PARTITION OF partly FOR VALUES IN (1);
+CREATE INDEX ON partly_1 USING streamq_arrivals ((1));
+INSERT INTO partly VALUES (1, 1);
+DO $$ BEGIN FOR i IN 1..200 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$;
+SELECT streamq.current_offset() AS before_update \gset
+UPDATE partly SET v = 2;
+SELECT streamq.add_source('partly');
+SELECT i, v FROM partly TABLESAMPLE streamq.since(:'before_update', streamq.current_offset());
 -- an index expression of the user's is executed as any other
 CREATE FUNCTION who(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE WARNING 'as %', current_user; RETURN $1; END $$;
 CREATE TABLE expressive (i int);

@@ -207,9 +207,9 @@ ensure_map(Oid relid)
 	bool		found = OidIsValid(sq_arrivals_find(rel));
 
 	relation_close(rel, NoLock);
-	if (found)
-		renew_map(relid);
-	else
+	/* partitions may have maps of their own, which become parts of it */
+	renew_map(relid);
+	if (!found)
 		create_map(relid);
 }
 
