@@ -400,3 +400,13 @@ CREATE EVENT TRIGGER streamq_alter_table ON ddl_command_end WHEN TAG IN ('ALTER 
 	EXECUTE FUNCTION streamq.on_alter_table();
 ALTER EVENT TRIGGER streamq_alter_table ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER streamq_alter_table IS 'makes the arrival maps of attached partitions anew';
+
+CREATE FUNCTION streamq.on_alter_view() RETURNS event_trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'streamq_on_alter_view';
+COMMENT ON FUNCTION streamq.on_alter_view() IS
+	'event trigger: keeps the definition of a query in its schema, and its state with its owner';
+CREATE EVENT TRIGGER streamq_alter_view ON ddl_command_end
+	WHEN TAG IN ('ALTER VIEW', 'ALTER TABLE')
+	EXECUTE FUNCTION streamq.on_alter_view();
+ALTER EVENT TRIGGER streamq_alter_view ENABLE ALWAYS;
+COMMENT ON EVENT TRIGGER streamq_alter_view IS 'keeps the definition of a query in its schema, and its state with its owner';

@@ -4,7 +4,8 @@
  *		the map itself.
  *
  * The former must not get in anybody's way, nor wait: streamq.status calls it.  So a
- * table that is locked gives NULL, and no more than a few pages of a table are read.
+ * table that is locked gives NULL, as does a map that cannot be read, and no more than
+ * a few pages of a table are read.
  */
 #include "api/api.h"
 
@@ -12,6 +13,7 @@
 
 #include "access/genam.h"
 #include "access/table.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "arrivals/arrivals.h"
 #include "arrivals/map.h"
@@ -29,6 +31,7 @@
 #include "utils/xid8.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/resowner.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/tuplestore.h"
@@ -179,6 +182,42 @@ find_pending(const SqQuery *query, Pending *pending)
 	return true;
 }
 
+/* errors that are about a query's data; who looks at all queries is not to get them */
+static bool
+is_of_query(int sqlstate)
+{
+	return sqlstate == ERRCODE_INDEX_CORRUPTED || sqlstate == ERRCODE_DATA_CORRUPTED ||
+		sqlstate == ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE;
+}
+
+/* The same; such an error counts as "cannot be said". */
+static bool
+try_to_find_pending(const SqQuery *query, Pending *pending)
+{
+	MemoryContext context = CurrentMemoryContext;
+	ResourceOwner owner = CurrentResourceOwner;
+	volatile bool found = false;
+
+	BeginInternalSubTransaction(NULL);
+	MemoryContextSwitchTo(context);
+	PG_TRY();
+	{
+		found = find_pending(query, pending);
+		ReleaseCurrentSubTransaction();
+	}
+	PG_CATCH();
+	{
+		if (!is_of_query(geterrcode()))
+			PG_RE_THROW();
+		RollbackAndReleaseCurrentSubTransaction();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	CurrentResourceOwner = owner;
+	return found;
+}
+
 /*
  * streamq.pending(name text, OUT pages bigint, OUT rows bigint)
  *
@@ -189,7 +228,7 @@ find_pending(const SqQuery *query, Pending *pending)
 Datum
 streamq_pending(PG_FUNCTION_ARGS)
 {
-	SqQuery    *query = sq_query_load(sq_api_name_argument(fcinfo), false);
+	SqQuery    *query = sq_query_load(sq_api_name_argument(fcinfo), true);
 	TupleDesc	desc;
 	Pending		pending = {0, 0};
 	Datum		values[2];
@@ -197,8 +236,9 @@ streamq_pending(PG_FUNCTION_ARGS)
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
-	if (OidIsValid(query->owner) && has_privs_of_role(GetUserId(), query->owner) &&
-		find_pending(query, &pending))
+	/* a query that streamq.status sees may be gone by now */
+	if (query != NULL && OidIsValid(query->owner) && has_privs_of_role(GetUserId(), query->owner) &&
+		try_to_find_pending(query, &pending))
 	{
 		nulls[0] = nulls[1] = false;
 		values[0] = Int64GetDatum((int64) rint(pending.pages));

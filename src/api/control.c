@@ -82,6 +82,7 @@ streamq_stop(PG_FUNCTION_ARGS)
 	char	   *name = sq_api_name_argument(fcinfo);
 	SqQuery    *query = sq_query_load_owned(name);
 
+	sq_query_check_outside(query);
 	sq_shared_stop(query->query_id);
 	if (query->active || query->failed)
 		sq_query_set_stopped(name);
@@ -235,6 +236,7 @@ streamq_wait(PG_FUNCTION_ARGS)
 		TimestampTz now = GetCurrentTimestamp();
 		bool		look_anyway = now >= look_at;
 
+		sq_query_check_outside(query);
 		if (look_anyway)
 			look_at = now + LOOK_ANYWAY_MS * INT64CONST(1000);
 		sq_batch_check_checkpoint(query);

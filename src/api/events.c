@@ -24,6 +24,7 @@
 PG_FUNCTION_INFO_V1(streamq_on_table_rewrite);
 PG_FUNCTION_INFO_V1(streamq_on_sql_drop);
 PG_FUNCTION_INFO_V1(streamq_on_alter_table);
+PG_FUNCTION_INFO_V1(streamq_on_alter_view);
 
 static void
 check_called_as_event_trigger(FunctionCallInfo fcinfo, const char *function)
@@ -113,6 +114,8 @@ forget_relation(Oid relid)
 	{
 		SqQuery    *query = sq_query_load(lfirst(lc), true);
 
+		if (query == NULL)
+			continue;
 		sq_shared_stop(query->query_id);
 		sq_api_forget_query(query->name);
 		/* in a database restored from a dump nothing else drops them */
@@ -230,6 +233,64 @@ streamq_on_alter_table(PG_FUNCTION_ARGS)
 			sq_api_remake_maps(relid);
 			break;
 		}
+	}
+	PG_RETURN_NULL();
+}
+
+/* ----------------------------------------------------- definitions that are altered */
+
+/* names of the queries whose definition the command has altered */
+static List *
+altered_queries(void)
+{
+	static SqSql sql = {
+		"SELECT q.name FROM streamq.queries q"
+		" WHERE q.definition::pg_catalog.oid IN (SELECT d.objid FROM pg_catalog.pg_event_trigger_ddl_commands() d"
+		" WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.object_type = 'view')",
+		0, {0}, NULL
+	};
+	MemoryContext context = CurrentMemoryContext;
+	List	   *result = NIL;
+	uint64		rows;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	rows = sq_engine_query(&sql, NULL, NULL);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		MemoryContext old = MemoryContextSwitchTo(context);
+
+		result = lappend(result, pstrdup(sq_engine_text(i, 1)));
+		MemoryContextSwitchTo(old);
+	}
+	sq_engine_end(&engine);
+	return result;
+}
+
+/*
+ * Refuses to have a definition moved to a schema where its owner could replace it, and
+ * gives the state to whom the definition has been given: left to the next batch, the
+ * former owner's DROP OWNED would take it along.
+ */
+Datum
+streamq_on_alter_view(PG_FUNCTION_ARGS)
+{
+	ListCell   *lc;
+
+	check_called_as_event_trigger(fcinfo, "on_alter_view");
+	foreach(lc, altered_queries())
+	{
+		SqQuery    *query = sq_query_load(lfirst(lc), true);
+
+		if (query == NULL || !OidIsValid(query->owner))
+			continue;
+		if (get_rel_namespace(query->definition) != get_namespace_oid(SQ_QUERY_SCHEMA, false))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("cannot move the definition of streaming query \"%s\" to another schema",
+							query->name),
+					 errdetail("Definitions are kept in schema \"%s\".", SQ_QUERY_SCHEMA)));
+		sq_state_set_owner(query);
 	}
 	PG_RETURN_NULL();
 }

@@ -25,6 +25,7 @@
 #include "commands/trigger.h"
 #include "miscadmin.h"
 #include "offset.h"
+#include "sink/sink.h"
 #include "source/guard.h"
 #include "source/physical.h"
 #include "spi.h"
@@ -77,7 +78,7 @@ check_relation(Relation rel)
 				 errdetail("A source is a table or a partitioned table."),
 				 kind == RELKIND_VIEW ?
 				 errhint("Declare the table behind the view as a source; queries may read it through the view.") : 0));
-	if (IsCatalogRelation(rel) || get_rel_namespace(RelationGetRelid(rel)) == get_namespace_oid(SQ_SCHEMA, false))
+	if (IsCatalogRelation(rel) || sq_sink_is_ours(RelationGetRelid(rel)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("system catalog \"%s\" cannot be a source", name)));
@@ -172,6 +173,7 @@ create_map(Oid relid)
 		sq_execute_as_user(sql);
 		return;
 	}
+	sq_engine_check_tablespace(get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE);
 	sq_engine_begin(&engine);
 	sq_engine_command(sql);
 	sq_engine_end(&engine);

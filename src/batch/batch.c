@@ -423,6 +423,15 @@ load_query(const SqRunner *runner)
 	/* somebody may have dropped it, and the query with it, while we waited */
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(query->definition)))
 		query = sq_query_load(runner->name, runner->background);
+
+	/*
+	 * or given it away, which the next batch of the new owner's worker finds
+	 * out, too
+	 */
+	else if (runner->background)
+		query->owner = sq_query_owner(query->definition);
+	else
+		sq_query_check_owner(query);
 	if (query != NULL && !OidIsValid(query->owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
