@@ -71,9 +71,10 @@ check_relation(Relation rel)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" cannot be a source", name),
-				 errdetail("A source is a table or a partitioned table."),
+				 errdetail_relkind_not_supported(kind),
 				 kind == RELKIND_VIEW ?
-				 errhint("Declare the table behind the view as a source; queries may read it through the view.") : 0));
+				 errhint("Declare the table behind the view as a source; queries may read it through the view.") :
+				 errhint("A source is a table or a partitioned table.")));
 	if (IsCatalogRelation(rel) || get_rel_namespace(RelationGetRelid(rel)) == get_namespace_oid(SQ_SCHEMA, false))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
