@@ -21,6 +21,7 @@
 #include "commands/tablecmds.h"
 #include "commands/view.h"
 #include "compiler/emit.h"
+#include "compiler/probe.h"
 #include "compiler/strategy.h"
 #include "compiler/streams.h"
 #include "compiler/tree.h"
@@ -28,7 +29,6 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/analyze.h"
-#include "parser/parse_relation.h"
 #include "parser/parser.h"
 #include "progress/shared.h"
 #include "sink/sink.h"
@@ -99,6 +99,42 @@ locate_error(void *arg)
 	}
 }
 
+/* finds a temporary relation that a query reads */
+static bool
+find_temporary(Node *node, Oid *relid)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		const RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		if (rte->rtekind == RTE_RELATION &&
+			get_rel_persistence(rte->relid) == RELPERSISTENCE_TEMP)
+			*relid = rte->relid;
+		return OidIsValid(*relid);
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, find_temporary, relid, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, find_temporary, relid);
+}
+
+static void
+check_not_temporary(Query *query)
+{
+	Oid			relid = InvalidOid;
+
+	if (!find_temporary((Node *) query, &relid))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 get_rel_relkind(relid) == RELKIND_VIEW ?
+			 errmsg("temporary view \"%s\" cannot be used by a streaming query", get_rel_name(relid)) :
+			 errmsg("temporary table \"%s\" cannot be used by a streaming query", get_rel_name(relid)),
+			 errdetail("Other sessions, such as the background workers, cannot read it."),
+			 errhint("Use permanent or unlogged tables.")));
+}
+
 /* Analyses the text as the current user; accepts one SELECT. */
 Query *
 sq_define_analyse(const char *text)
@@ -137,12 +173,7 @@ sq_define_analyse(const char *text)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("a data-modifying statement in WITH is not supported in a streaming query"),
 				 errhint("The only thing that a streaming query writes is its sink; use a trigger on the sink for more.")));
-	if (isQueryUsingTempRelation(query))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("a streaming query must not use temporary tables"),
-				 errdetail("Other sessions, such as the background workers, cannot read them."),
-				 errhint("Use permanent or unlogged tables.")));
+	check_not_temporary(query);
 	if (list_length(query->targetList) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -364,6 +395,7 @@ sq_define_try(const SqQuery *query)
 	ListCell   *lc;
 	ListCell   *lc2;
 
+	sq_probe_times(compiled->select);
 	(void) sq_batch_inputs(query, compiled->uses);
 	foreach(lc, sq_emit_all(compiled))
 	{
@@ -461,7 +493,7 @@ late_sink(const SqQuery *query, const SqCompiled *compiled, const char *name)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the late sink must be another table than the sink and the source"),
 				 errhint("Name another table with the argument \"late_sink\".")));
-	sq_sink_check_columns(relid, linitial_oid(query->sources));
+	sq_sink_check_late(relid, linitial_oid(query->sources));
 	return relid;
 }
 
@@ -617,6 +649,9 @@ streamq_create_query(PG_FUNCTION_ARGS)
 	prepare_sink(query, compiled, new_sink);
 	if (!PG_ARGISNULL(7))
 		query->late_sink = late_sink(query, compiled, text_to_cstring(PG_GETARG_TEXT_PP(7)));
+	sq_sink_check_circle(query->sink, query->sources);
+	if (OidIsValid(query->late_sink))
+		sq_sink_check_circle(query->late_sink, query->sources);
 	sq_define_depend(query);
 	CommandCounterIncrement();
 

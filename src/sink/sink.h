@@ -12,6 +12,8 @@ extern Oid	sq_sink_find(const char *sink, const char *query_name);
 extern Oid	sq_sink_create(const char *sink, const char *query_name, Oid definition);
 extern void sq_sink_check_kind(Oid sink);
 extern void sq_sink_check_columns(Oid sink, Oid definition);
+extern void sq_sink_check_late(Oid sink, Oid source);
+extern void sq_sink_check_circle(Oid relation, List *sources);
 extern void sq_sink_check_sources(Oid relation, List *sources);
 extern void sq_sink_create_key(Oid sink, List *columns);
 extern bool sq_sink_check_key(Oid sink, Oid definition, List *columns);
