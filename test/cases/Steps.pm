@@ -151,6 +151,8 @@ sub variants_of
 
 # What each variant finds: an empty schema public, no query, no role of an earlier one.
 my $CLEAN = <<'SQL';
+SET statement_timeout = 0;
+SELECT count(*) > 0 AS changed FROM pg_db_role_setting \gset
 DO $$
 DECLARE
 	x text;
@@ -169,6 +171,10 @@ BEGIN
 	EXECUTE format('ALTER DATABASE %I RESET ALL', current_database());
 	EXECUTE format('ALTER ROLE %I RESET ALL', current_user);
 END $$;
+-- settings of the database and of roles are those of new sessions only
+\if :changed
+\connect -
+\endif
 CREATE SCHEMA public;
 GRANT ALL ON SCHEMA public TO public;
 SQL
