@@ -113,7 +113,8 @@ event_time_column(Oid relid, const char *column)
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("event-time column \"%s\" of source \"%s\" is not a time",
 						column, get_rel_name(relid)),
-				 errdetail("An event time is of type timestamp with time zone, timestamp without time zone or date.")));
+				 type == InvalidOid ? 0 : errdetail("It is of type %s.", format_type_be(type)),
+				 errhint("Use a column of type timestamp with time zone, timestamp without time zone or date.")));
 	return attnum;
 }
 
