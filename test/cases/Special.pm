@@ -302,7 +302,8 @@ sub ddl_during_batches
 		SELECT streamq.create_query('r', 'SELECT id FROM ev');
 		SELECT streamq.start('q'), streamq.start('r')}, $database);
 	my $writer = psql_in_background($node, join('', map { "INSERT INTO ev (k) SELECT 'k' || i % 5 FROM generate_series(1, 20) i;\n" } 1 .. 300), $database);
-	my $error = sql_error($node, join('', map { "BEGIN; LOCK TABLE q IN ACCESS EXCLUSIVE MODE; ALTER TABLE ev ADD COLUMN c int; ALTER TABLE ev DROP COLUMN c; COMMIT;\n" } 1 .. 100)
+	# whose timeout ends first is the victim: here it can only be the worker
+	my $error = sql_error($node, "SET deadlock_timeout = '60 s';\n" . join('', map { "BEGIN; LOCK TABLE q IN ACCESS EXCLUSIVE MODE; ALTER TABLE ev ADD COLUMN c int; ALTER TABLE ev DROP COLUMN c; COMMIT;\n" } 1 .. 100)
 		. join('', map { "CREATE INDEX i ON q (n); DROP INDEX i; CREATE INDEX j ON ev (v); DROP INDEX j; SELECT streamq.create_query('x', 'SELECT id FROM ev'); SELECT streamq.start('x'); BEGIN; LOCK TABLE x IN ACCESS EXCLUSIVE MODE; SELECT streamq.drop_query('x', true); COMMIT;\n" } 1 .. 10), $database);
 	push @failures, expect('DDL', $error, '');
 	$writer->{handle}->finish or push @failures, "the writer: $writer->{err}";

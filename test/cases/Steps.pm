@@ -14,7 +14,7 @@ use Exporter 'import';
 use PostgreSQL::Test::Utils;
 use StreamqTest;
 
-our @EXPORT = qw(read_case variants_of run_variant helpers_sql);
+our @EXPORT = qw(variants_of run_data run_variant helpers_sql);
 
 my %DATA = map { $_ => 1 } qw(setup query mode options batch after rows show figures index only);
 my %SCRIPT = map { $_ => 1 }
@@ -130,6 +130,7 @@ sub data_variants
 		{
 			next if $way =~ /^b(tree|rin)$/ && !($data{index} && $mode eq 'append');
 			push @variants, {
+				block => $block,
 				name => join(', ', grep { $_ ne '' } $block->{name}, $mode, $way),
 				steps => way_steps(\%data, $mode, $way) };
 		}
@@ -310,7 +311,7 @@ sub run_in_psql
 	}
 	for my $i (0 .. $#steps)
 	{
-		push @{ $run->{failures} },
+		push @{ $steps[$i]{failures} // $run->{failures} },
 		  check_step($steps[$i], $parts{$i}{out} // '', $parts{$i} ? $parts{$i}{err} // '' : "server closed? $err");
 	}
 	return;
@@ -387,6 +388,24 @@ my %OTHER = (
 		push @{ $run->{failures} }, Special->can($step->{rest})->($run);
 		return;
 	});
+
+# run_data(NODE, DATABASE, VARIANT...): the ways of a block of rows, in one session.
+# Returns for each of them a list of complaints.
+sub run_data
+{
+	my ($node, $database, @variants) = @_;
+	my $run = { node => $node, database => $database, failures => [] };
+	my @steps;
+
+	foreach my $variant (@variants)
+	{
+		$variant->{failures} = [];
+		push @steps, map { { %$_, failures => $variant->{failures} } }
+		  { word => 'sql', rest => '', text => "RESET ALL;\n$CLEAN" }, @{ $variant->{steps} };
+	}
+	eval { run_in_psql($run, @steps); 1 } or push @{ $variants[-1]{failures} }, "the test gave up: $@";
+	return map { $_->{failures} } @variants;
+}
 
 # run_variant(NODE, DATABASE, VARIANT): a list of complaints.
 sub run_variant

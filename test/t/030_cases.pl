@@ -44,15 +44,30 @@ foreach my $case (@cases)
 		ok($skips{$id}, "$id $case->{kind}: has a file, or a reason");
 		next;
 	}
-	foreach my $variant (variants_of($file))
+	my @variants = variants_of($file);
+	while (@variants)
 	{
 		my $start = time;
-		my @failures = run_variant($node, $database, $variant);
-		my $name = "$id $case->{kind}" . ($variant->{name} ne '' ? ": $variant->{name}" : '');
+		my @some = shift @variants;
+		my @failures;
 
+		if (my $block = $some[0]{block})
+		{
+			push @some, shift @variants while @variants && ($variants[0]{block} // '') eq $block;
+			@failures = run_data($node, $database, @some);
+		}
+		else
+		{
+			@failures = ([ run_variant($node, $database, @some) ]);
+		}
 		note(sprintf '%.2f s', time - $start) if $ENV{STREAMQ_CASES_SLOW};
-		ok(!@failures, $name) or diag(join "\n", @failures);
-		$node->poll_query_until('postgres', 'SELECT true') if @failures;
+		foreach my $i (0 .. $#some)
+		{
+			my $name = "$id $case->{kind}" . ($some[$i]{name} ne '' ? ": $some[$i]{name}" : '');
+
+			ok(!@{ $failures[$i] }, $name) or diag(join "\n", @{ $failures[$i] });
+		}
+		$node->poll_query_until('postgres', 'SELECT true') if grep { @$_ } @failures;
 	}
 }
 
