@@ -50,6 +50,7 @@ OBJS = $(WIN32RES) \
 	src/compiler/emit_state.o \
 	src/compiler/event_time.o \
 	src/compiler/groups.o \
+	src/compiler/probe.o \
 	src/compiler/shape.o \
 	src/compiler/strategy.o \
 	src/compiler/streams.o \
@@ -58,6 +59,7 @@ OBJS = $(WIN32RES) \
 	src/aggregate/partial.o \
 	src/state/compact.o \
 	src/state/table.o \
+	src/sink/circle.o \
 	src/sink/sink.o \
 	src/batch/aggregate.o \
 	src/batch/backlog.o \

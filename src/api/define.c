@@ -22,6 +22,7 @@
 #include "commands/tablecmds.h"
 #include "commands/view.h"
 #include "compiler/emit.h"
+#include "compiler/probe.h"
 #include "compiler/strategy.h"
 #include "compiler/streams.h"
 #include "compiler/tree.h"
@@ -29,7 +30,6 @@
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/analyze.h"
-#include "parser/parse_relation.h"
 #include "parser/parser.h"
 #include "progress/shared.h"
 #include "sink/sink.h"
@@ -100,6 +100,42 @@ locate_error(void *arg)
 	}
 }
 
+/* finds a temporary relation that a query reads */
+static bool
+find_temporary(Node *node, Oid *relid)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, RangeTblEntry))
+	{
+		const RangeTblEntry *rte = (RangeTblEntry *) node;
+
+		if (rte->rtekind == RTE_RELATION &&
+			get_rel_persistence(rte->relid) == RELPERSISTENCE_TEMP)
+			*relid = rte->relid;
+		return OidIsValid(*relid);
+	}
+	if (IsA(node, Query))
+		return query_tree_walker((Query *) node, find_temporary, relid, QTW_EXAMINE_RTES_BEFORE);
+	return expression_tree_walker(node, find_temporary, relid);
+}
+
+static void
+check_not_temporary(Query *query)
+{
+	Oid			relid = InvalidOid;
+
+	if (!find_temporary((Node *) query, &relid))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 get_rel_relkind(relid) == RELKIND_VIEW ?
+			 errmsg("temporary view \"%s\" cannot be used by a streaming query", get_rel_name(relid)) :
+			 errmsg("temporary table \"%s\" cannot be used by a streaming query", get_rel_name(relid)),
+			 errdetail("Other sessions, such as the background workers, cannot read it."),
+			 errhint("Use permanent or unlogged tables.")));
+}
+
 /* Analyses the text as the current user; accepts one SELECT. */
 Query *
 sq_define_analyse(const char *text)
@@ -138,12 +174,7 @@ sq_define_analyse(const char *text)
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("a data-modifying statement in WITH is not supported in a streaming query"),
 				 errhint("The only thing that a streaming query writes is its sink; use a trigger on the sink for more.")));
-	if (isQueryUsingTempRelation(query))
-		ereport(ERROR,
-				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-				 errmsg("a streaming query must not use temporary tables"),
-				 errdetail("Other sessions, such as the background workers, cannot read them."),
-				 errhint("Use permanent or unlogged tables.")));
+	check_not_temporary(query);
 	if (list_length(query->targetList) == 0)
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
@@ -370,6 +401,7 @@ sq_define_try(const SqQuery *query)
 	ListCell   *lc;
 	ListCell   *lc2;
 
+	sq_probe_times(compiled->select);
 	(void) sq_batch_inputs(compiled);
 	foreach(lc, sq_emit_all(compiled))
 	{
@@ -377,77 +409,6 @@ sq_define_try(const SqQuery *query)
 																	 &none, &was_read)))
 		{
 			sq_sink_check_sources(lfirst_oid(lc2), query->sources);
-		}
-	}
-}
-
-/* ------------------------------------------------------------------- circles */
-
-/* true if two tables are one, or one is a part of the other; takes no locks */
-static bool
-have_rows_in_common(Oid a, Oid b)
-{
-	return a == b || list_member_oid(get_partition_ancestors(a), b) ||
-		list_member_oid(get_partition_ancestors(b), a);
-}
-
-static bool
-is_among(Oid relid, List *tables)
-{
-	ListCell   *lc;
-
-	foreach(lc, tables)
-	{
-		if (have_rows_in_common(relid, lfirst_oid(lc)))
-			return true;
-	}
-	return false;
-}
-
-/* what a query writes */
-static List *
-sinks_of(const SqQuery *query)
-{
-	return OidIsValid(query->late_sink) ? list_make2_oid(query->sink, query->late_sink) :
-		list_make1_oid(query->sink);
-}
-
-/* adds what a query writes to the tables reached; an error if that is a source of ours */
-static List *
-follow(const SqQuery *query, const SqQuery *other, List *reached)
-{
-	ListCell   *lc;
-
-	foreach(lc, sinks_of(other))
-	{
-		if (is_among(lfirst_oid(lc), query->sources))
-			ereport(ERROR,
-					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
-					 errmsg("streaming query \"%s\" would close a circle of queries", query->name),
-					 errdetail("What it writes comes back to it by streaming query \"%s\", which writes its source \"%s\"; their batches would go on without end.",
-							   other->name, get_rel_name(lfirst_oid(lc))),
-					 errhint("Name another sink with the argument \"sink\".")));
-		reached = list_append_unique_oid(reached, lfirst_oid(lc));
-	}
-	return reached;
-}
-
-/* refuses a query that others, reading what it writes, lead back to its sources */
-static void
-check_no_circle(const SqQuery *query)
-{
-	List	   *reached = sinks_of(query);
-	List	   *names = sq_query_names_all();
-	ListCell   *lc;
-
-	for (int i = 0; i < list_length(reached); i++)
-	{
-		foreach(lc, names)
-		{
-			SqQuery    *other = sq_query_load(lfirst(lc), true);
-
-			if (other != NULL && is_among(list_nth_oid(reached, i), other->sources))
-				reached = follow(query, other, reached);
 		}
 	}
 }
@@ -538,7 +499,7 @@ late_sink(const SqQuery *query, const SqCompiled *compiled, const char *name)
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
 				 errmsg("the late sink must be another table than the sink and the source"),
 				 errhint("Name another table with the argument \"late_sink\".")));
-	sq_sink_check_columns(relid, linitial_oid(query->sources));
+	sq_sink_check_late(relid, linitial_oid(query->sources));
 	return relid;
 }
 
@@ -694,7 +655,7 @@ streamq_create_query(PG_FUNCTION_ARGS)
 	prepare_sink(query, compiled, new_sink);
 	if (!PG_ARGISNULL(7))
 		query->late_sink = late_sink(query, compiled, text_to_cstring(PG_GETARG_TEXT_PP(7)));
-	check_no_circle(query);
+	sq_sink_check_circle(query);
 	sq_define_depend(query);
 	CommandCounterIncrement();
 

@@ -75,9 +75,10 @@ check_relation(Relation rel)
 		ereport(ERROR,
 				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
 				 errmsg("\"%s\" cannot be a source", name),
-				 errdetail("A source is a table or a partitioned table."),
+				 errdetail_relkind_not_supported(kind),
 				 kind == RELKIND_VIEW ?
-				 errhint("Declare the table behind the view as a source; queries may read it through the view.") : 0));
+				 errhint("Declare the table behind the view as a source; queries may read it through the view.") :
+				 errhint("A source is a table or a partitioned table.")));
 	if (IsCatalogRelation(rel) || sq_sink_is_ours(RelationGetRelid(rel)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
@@ -116,7 +117,8 @@ event_time_column(Oid relid, const char *column)
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("event-time column \"%s\" of source \"%s\" is not a time",
 						column, get_rel_name(relid)),
-				 errdetail("An event time is of type timestamp with time zone, timestamp without time zone or date.")));
+				 type == InvalidOid ? 0 : errdetail("It is of type %s.", format_type_be(type)),
+				 errhint("Use a column of type timestamp with time zone, timestamp without time zone or date.")));
 	return attnum;
 }
 

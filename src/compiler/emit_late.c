@@ -250,7 +250,7 @@ keep_late(const SqCompiled *compiled)
 	check_rights(relid);
 	/* it, or the source, may have been altered */
 	LockRelationOid(compiled->query->late_sink, RowExclusiveLock);
-	sq_sink_check_columns(compiled->query->late_sink, relid);
+	sq_sink_check_late(compiled->query->late_sink, relid);
 	initStringInfo(&names);
 	initStringInfo(&values);
 	foreach(lc, columns)

@@ -180,6 +180,41 @@ sq_sink_check_columns(Oid sink, Oid definition)
 	table_close(sink_rel, NoLock);
 }
 
+/*
+ * Checks that the columns that a late sink has in common with the source can be
+ * assigned, and that there are such.  It need not have all: a column that the source
+ * has got since is left out.
+ */
+void
+sq_sink_check_late(Oid sink, Oid source)
+{
+	Relation	sink_rel = table_open(sink, NoLock);
+	Relation	source_rel = table_open(source, AccessShareLock);
+	TupleDesc	desc = RelationGetDescr(source_rel);
+	bool		any = false;
+
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute column = TupleDescAttr(desc, i);
+
+		if (column->attisdropped ||
+			get_attnum(sink, NameStr(column->attname)) == InvalidAttrNumber)
+			continue;
+		check_column(sink_rel, column);
+		any |= TupleDescAttr(RelationGetDescr(sink_rel),
+							 get_attnum(sink, NameStr(column->attname)) - 1)->attgenerated == '\0';
+	}
+	if (!any)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("late sink \"%s\" has no column of source \"%s\"",
+						RelationGetRelationName(sink_rel), RelationGetRelationName(source_rel)),
+				 errdetail("Columns of the source are put into columns of the late sink by name."),
+				 errhint("Add columns with the names of those of the source.")));
+	table_close(source_rel, NoLock);
+	table_close(sink_rel, NoLock);
+}
+
 /* Refuses a relation to be written that is one of the query's own sources. */
 void
 sq_sink_check_sources(Oid relation, List *sources)

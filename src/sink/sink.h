@@ -5,7 +5,7 @@
 #ifndef SQ_SINK_H
 #define SQ_SINK_H
 
-#include "streamq.h"
+#include "catalog/querydef.h"
 #include "nodes/pg_list.h"
 
 extern Oid	sq_sink_find(const char *sink, const char *query_name);
@@ -13,6 +13,8 @@ extern Oid	sq_sink_create(const char *sink, const char *query_name, Oid definiti
 extern bool sq_sink_is_ours(Oid relid);
 extern void sq_sink_check_kind(Oid sink);
 extern void sq_sink_check_columns(Oid sink, Oid definition);
+extern void sq_sink_check_late(Oid sink, Oid source);
+extern void sq_sink_check_circle(const SqQuery *query);
 extern void sq_sink_check_sources(Oid relation, List *sources);
 extern void sq_sink_create_key(Oid sink, List *columns);
 extern bool sq_sink_check_key(Oid sink, Oid definition, List *columns);
