@@ -24,8 +24,8 @@ sub status_of
 	my ($query) = @_;
 	my %status;
 
-	@status{qw(state retries message)} = split /\|/, sql($node,
-		"SELECT state, retries, last_error FROM streamq.status WHERE name = '$query'"), 3;
+	@status{qw(state retries message detail)} = split /\|/, sql($node,
+		"SELECT state, retries, last_error, last_error_detail FROM streamq.status WHERE name = '$query'"), 4;
 	return %status;
 }
 
@@ -94,7 +94,13 @@ foreach my $name (sort keys %poisons)
 sql($node, q{INSERT INTO readings (at, k, t) VALUES ('2024-01-01 00:02', 66, 'sixty-six'), ('2024-01-01 00:02:10', 1, '1');
 	INSERT INTO readings (at, k, t) VALUES ('2024-01-01 01:00', 2, '2')});
 
-my %batches;
+my %details = (
+	division => qr/^SQLSTATE:  22012$/m,
+	check_app => qr/^DETAIL:  Failing row contains \(11, 66\)\.$/m,
+	duplicate => qr/^DETAIL:  Key \(k\)=\(1\) already exists\.$/m,
+	trigger_state => qr/^SQLSTATE:  XX999\n^DETAIL:  It is the number\.\n^HINT:  Take another one\.\n^CONTEXT:  PL\/pgSQL function complain\(\) line 4 at RAISE$/ms,
+	deferred => qr/^CONTEXT:  PL\/pgSQL function complain_at_commit\(\)/m);
+my %tried = map { $_ => last_batch($node, $_) + 1 } sort keys %poisons;
 foreach my $name (sort keys %poisons)
 {
 	my $log = -s $node->logfile;
@@ -108,7 +114,11 @@ foreach my $name (sort keys %poisons)
 	%status = status_of($name);
 	like($status{message}, $message, "$name: the status says why");
 	is($status{retries}, $retries + 1, "$name: after so many tries");
-	$batches{$name} = last_batch($node, $name);
+	like($status{detail}, $details{$name}, "$name: and more of it") if $details{$name};
+	like($status{detail}, qr/^SQLSTATE:  [0-9A-Z]{5}\n(?s:.*)^CONTEXT:  /m, "$name: with SQLSTATE and context");
+	# at the commit the batch is done
+	like($status{detail}, qr/^(CONTEXT:  .*|)batch $tried{$name}, rows of "readings" from [\d:,]+ up to [\d:,]+$/m, "$name: the batch and its offsets")
+	  if $name !~ /deferred|trigger_(late|state)/;
 
 	# each try in the log, and no more; nothing comes after it has failed
 	sql($node, q{SELECT pg_sleep(0.1)});
