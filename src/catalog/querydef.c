@@ -19,6 +19,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "lookup.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "spi.h"
 #include "utils/acl.h"
@@ -28,6 +29,9 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
+
+#define ERROR_LEN_MAX		8192	/* bytes kept of a message, and of its
+									 * detail */
 
 /* owner of a relation, or InvalidOid */
 static Oid
@@ -411,6 +415,15 @@ sq_query_set_fresh(const char *name, const char *starting_position)
 	(void) sq_engine_run(&sql, values, NULL);
 }
 
+/* a text as the tables keep it: an error may quote a value of any size */
+static Datum
+clipped_text(const char *string)
+{
+	int			len = strlen(string);
+
+	return PointerGetDatum(cstring_to_text_with_len(string, pg_mbcliplen(string, len, ERROR_LEN_MAX)));
+}
+
 static void
 add_line(StringInfo text, const char *label, const char *value)
 {
@@ -449,9 +462,9 @@ sq_query_record_failure(const char *name, const ErrorData *error, bool give_up_n
 		" WHERE name = $1 RETURNING retries, failed",
 		5, {TEXTOID, TEXTOID, INT4OID, BOOLOID, TEXTOID}, NULL
 	};
-	Datum		values[5] = {CStringGetTextDatum(name), CStringGetTextDatum(error->message),
+	Datum		values[5] = {CStringGetTextDatum(name), clipped_text(error->message),
 		Int32GetDatum(sq_max_retries), BoolGetDatum(give_up_now),
-	CStringGetTextDatum(error_detail(error))};
+	clipped_text(error_detail(error))};
 	int			result = -1;
 	bool		isnull;
 	SqEngine	engine;

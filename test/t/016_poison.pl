@@ -191,6 +191,16 @@ foreach my $query (qw(piles_app piles_upd))
 	is(sql($node, "SELECT streamq.wait('$query')"), 't', "$query: goes on when mended");
 	exact_ok($node, $query, "$query: exact", 1000);
 }
+# a message that quotes a large value
+sql($node, q{
+	CREATE TABLE large (t text);
+	SELECT streamq.add_source('large');
+	SELECT streamq.create_query('large_message', 'SELECT t::int FROM large');
+	INSERT INTO large VALUES (repeat('ä', 1000000));
+	SELECT streamq.start('large_message')});
+wait_for($node, q{state = 'failed' FROM streamq.status WHERE name = 'large_message'}, 'a large message: it fails');
+is(sql($node, q{SELECT octet_length(last_error) BETWEEN 8000 AND 8192, octet_length(last_error_detail) <= 8192, last_error ~ '^invalid input syntax .*ää$'
+	FROM streamq.status WHERE name = 'large_message'}), 't|t|t', 'and is kept in part');
 sql($node, 'SELECT streamq.drop_query(name, true) FROM streamq.queries');
 
 # ------------------------------------------------------------ its neighbours
