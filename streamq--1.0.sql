@@ -54,7 +54,8 @@ CREATE TABLE streamq.queries (
 	trigger_interval interval,
 	failed boolean NOT NULL DEFAULT false,
 	retries integer NOT NULL DEFAULT 0,
-	last_error text
+	last_error text,
+	last_error_detail text
 );
 COMMENT ON TABLE streamq.queries IS 'the streaming queries; each belongs to the owner of its definition';
 COMMENT ON COLUMN streamq.queries.definition IS 'the view in schema streamq_query that holds the SELECT';
@@ -68,6 +69,8 @@ COMMENT ON COLUMN streamq.queries.checkpoint_cluster IS 'system identifier of th
 COMMENT ON COLUMN streamq.queries.checkpoint_definition IS 'OID of the definition that the checkpoint belongs to; differs from it after a dump and restore';
 COMMENT ON COLUMN streamq.queries.active IS 'true from start() to stop(): workers run it';
 COMMENT ON COLUMN streamq.queries.retries IS 'failures since the last batch that went well';
+COMMENT ON COLUMN streamq.queries.last_error IS 'message of the last failure in the background';
+COMMENT ON COLUMN streamq.queries.last_error_detail IS 'what else was said of it: SQLSTATE, detail, hint, and the context, with the batch and its offsets';
 
 CREATE TABLE streamq.offsets (
 	name text NOT NULL,
@@ -329,7 +332,7 @@ CREATE VIEW streamq.status WITH (security_barrier) AS
 		   c.state_rows,
 		   coalesce(c.total_trimmed_rows, 0) AS total_trimmed_rows,
 		   c.started_at + c.duration_ms * interval '1 millisecond' AS last_batch_at,
-		   q.last_error, q.retries,
+		   q.last_error, q.last_error_detail, q.retries,
 		   coalesce(l.pid, a.worker_pid) AS worker_pid,
 		   p.pages AS pending_pages, p.rows AS pending_rows
 	FROM streamq.queries q

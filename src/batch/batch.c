@@ -31,9 +31,15 @@
 #include "source/guard.h"
 #include "source/physical.h"
 #include "storage/lmgr.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
+
+/* how much the context of an error tells of what a batch reads */
+#define RELATIONS_NOTED		3
+#define OFFSET_NOTED_LEN	200
 
 static bool
 keeps_state(const SqQuery *query)
@@ -267,6 +273,66 @@ elapsed_ms(instr_time since)
 	return INSTR_TIME_GET_MILLISEC(now);
 }
 
+/* what the context of an error says of a batch in the background */
+typedef struct BatchNote
+{
+	ErrorContextCallback callback;
+	int64		batch_id;
+	const SqReadPlan *plan;
+	char	   *names[RELATIONS_NOTED];
+} BatchNote;
+
+static char *
+offset_text(const SqOffset *offset)
+{
+	return DatumGetCString(DirectFunctionCall1(pg_snapshot_out, PointerGetDatum(offset)));
+}
+
+static void
+describe_batch(void *arg)
+{
+	BatchNote  *note = arg;
+	StringInfoData text;
+	int			noted = 0;
+	int			others = 0;
+
+	initStringInfo(&text);
+	for (int i = 0; i < note->plan->nrelations; i++)
+	{
+		const SqRelationRead *read = &note->plan->relations[i];
+
+		if (read->rows == 0)
+			continue;
+		if (noted < RELATIONS_NOTED && note->names[noted] != NULL)
+			appendStringInfo(&text, ", rows of \"%s\" from %.*s up to %.*s", note->names[noted++],
+							 OFFSET_NOTED_LEN, offset_text(read->start.offset),
+							 OFFSET_NOTED_LEN, offset_text(read->end.offset));
+		else
+			others++;
+	}
+	if (others > 0)
+		appendStringInfo(&text, " and of %d others", others);
+	errcontext("batch %lld%s", (long long) note->batch_id, text.data);
+}
+
+/* Begins to tell errors which batch it is.  Names cannot be looked up in an error. */
+static void
+note_batch(BatchNote *note, int64 batch_id, const SqReadPlan *plan)
+{
+	int			noted = 0;
+
+	memset(note, 0, sizeof(*note));
+	note->batch_id = batch_id;
+	note->plan = plan;
+	for (int i = 0; i < plan->nrelations && noted < RELATIONS_NOTED; i++)
+		if (plan->relations[i].rows > 0)
+			note->names[noted++] = get_rel_name(plan->relations[i].relid);
+	note->callback.callback = describe_batch;
+	note->callback.arg = note;
+	note->callback.previous = error_context_stack;
+	error_context_stack = &note->callback;
+}
+
 /* true if the batch has moved a watermark under which groups may be final */
 static bool
 may_follow_up(const SqCompiled *compiled, const SqCommitRecord *commit)
@@ -306,6 +372,7 @@ execute_prepared(SqRunner *runner, SqPrepared *prepared, const SqQuery *query,
 	instr_time	began;
 	SqCut	   *cut;
 	bool		due;
+	BatchNote	note;
 
 	INSTR_TIME_SET_CURRENT(began);
 	inputs = sq_batch_inputs(compiled);
@@ -326,6 +393,9 @@ execute_prepared(SqRunner *runner, SqPrepared *prepared, const SqQuery *query,
 	}
 	commit->planning_ms += elapsed_ms(began);
 
+	note.callback.previous = error_context_stack;
+	if (runner->background)
+		note_batch(&note, checkpoint->batch_id + 1, &cut->plan);
 	INSTR_TIME_SET_CURRENT(began);
 	execute(prepared, runner->backlog, cut, due, checkpoint, commit);
 	if (keeps_state(query))
@@ -342,6 +412,7 @@ execute_prepared(SqRunner *runner, SqPrepared *prepared, const SqQuery *query,
 		(double) (GetCurrentTimestamp() - commit->started_at) / 1000.0;
 	record_commit(query, checkpoint, runner->backlog, cut, commit);
 	sq_debug_point("before-commit");
+	error_context_stack = note.callback.previous;
 
 	sq_backlog_advance(runner->backlog, cut, commit->batch_id);
 	runner->reached = sq_backlog_is_finished(runner->backlog) &&

@@ -20,6 +20,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_type.h"
 #include "lookup.h"
+#include "mb/pg_wchar.h"
 #include "miscadmin.h"
 #include "spi.h"
 #include "utils/acl.h"
@@ -29,6 +30,9 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/syscache.h"
+
+#define ERROR_LEN_MAX		8192	/* bytes kept of a message, and of its
+									 * detail */
 
 /* The owner of the query with this definition, or InvalidOid. */
 Oid
@@ -384,7 +388,7 @@ sq_query_set_started(const char *name, Interval *trigger_interval)
 {
 	static SqSql sql = {
 		"UPDATE streamq.queries SET active = true, failed = false, retries = 0,"
-		" last_error = NULL, trigger_interval = $2 WHERE name = $1",
+		" last_error = NULL, last_error_detail = NULL, trigger_interval = $2 WHERE name = $1",
 		2, {TEXTOID, INTERVALOID}, NULL
 	};
 	Datum		values[2] = {CStringGetTextDatum(name), IntervalPGetDatum(trigger_interval)};
@@ -415,7 +419,7 @@ sq_query_set_fresh(const char *name, const char *starting_position)
 	static SqSql sql = {
 		"UPDATE streamq.queries SET starting_position = $2,"
 		" checkpoint_cluster = $3, checkpoint_definition = definition,"
-		" failed = false, retries = 0, last_error = NULL"
+		" failed = false, retries = 0, last_error = NULL, last_error_detail = NULL"
 		" WHERE name = $1 AND NOT active",
 		3, {TEXTOID, TEXTOID, INT8OID}, NULL
 	};
@@ -426,23 +430,56 @@ sq_query_set_fresh(const char *name, const char *starting_position)
 	return sq_engine_run(&sql, values, NULL) > 0;
 }
 
+/* a text as the tables keep it: an error may quote a value of any size */
+static Datum
+clipped_text(const char *string)
+{
+	int			len = strlen(string);
+
+	return PointerGetDatum(cstring_to_text_with_len(string, pg_mbcliplen(string, len, ERROR_LEN_MAX)));
+}
+
+static void
+add_line(StringInfo text, const char *label, const char *value)
+{
+	if (value != NULL && value[0] != '\0')
+		appendStringInfo(text, "%s%s:  %s", text->len > 0 ? "\n" : "", label, value);
+}
+
+/* what an error says beyond its message, as the server log has it */
+static char *
+error_detail(const ErrorData *error)
+{
+	StringInfoData text;
+
+	initStringInfo(&text);
+	add_line(&text, "SQLSTATE", unpack_sql_state(error->sqlerrcode));
+	add_line(&text, "DETAIL", error->detail_log ? error->detail_log : error->detail);
+	add_line(&text, "HINT", error->hint);
+	add_line(&text, "QUERY", error->internalquery);
+	add_line(&text, "CONTEXT", error->context);
+	return text.data;
+}
+
 /*
  * Notes that a batch has failed.  Returns the number of failures in a row, or
  * -1 if that is one too many (or the caller gives up at once), and the query is
  * failed now.
  */
 int
-sq_query_record_failure(const char *name, const char *message, bool give_up_now)
+sq_query_record_failure(const char *name, const ErrorData *error, bool give_up_now)
 {
 	static SqSql sql = {
 		"UPDATE streamq.queries SET retries = retries + 1, last_error = $2,"
+		" last_error_detail = $5,"
 		" failed = $4 OR ($3 >= 0 AND retries >= $3),"
 		" active = active AND NOT ($4 OR ($3 >= 0 AND retries >= $3))"
 		" WHERE name = $1 RETURNING retries, failed",
-		4, {TEXTOID, TEXTOID, INT4OID, BOOLOID}, NULL
+		5, {TEXTOID, TEXTOID, INT4OID, BOOLOID, TEXTOID}, NULL
 	};
-	Datum		values[4] = {CStringGetTextDatum(name), CStringGetTextDatum(message),
-	Int32GetDatum(sq_max_retries), BoolGetDatum(give_up_now)};
+	Datum		values[5] = {CStringGetTextDatum(name), clipped_text(error->message),
+		Int32GetDatum(sq_max_retries), BoolGetDatum(give_up_now),
+	clipped_text(error_detail(error))};
 	int			result = -1;
 	bool		isnull;
 	SqEngine	engine;

@@ -61,7 +61,7 @@ extern void sq_query_delete(const char *name);
 extern void sq_query_set_started(const char *name, Interval *trigger_interval);
 extern void sq_query_set_stopped(const char *name);
 extern bool sq_query_set_fresh(const char *name, const char *starting_position);
-extern int	sq_query_record_failure(const char *name, const char *message, bool give_up_now);
+extern int	sq_query_record_failure(const char *name, const ErrorData *error, bool give_up_now);
 extern void sq_query_record_recovery(const char *name);
 
 extern Oid	sq_query_table(void);

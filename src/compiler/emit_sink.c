@@ -193,8 +193,9 @@ same_keys(const SqCompiled *compiled, List *names, const char *row)
 
 		get_atttypetypmodcoll(compiled->query->sink, attnum, &type, &typmod, &collation);
 		right = psprintf("CAST(%s.%s AS %s)", row, name, sq_tree_type(type, -1, InvalidOid));
-		appendStringInfo(&text, "%s(%s OR (%s IS NULL AND %s.%s IS NULL))",
-						 text.len > 0 ? " AND " : "", sq_tree_equal(type, left, right), left, row, name);
+		appendStringInfo(&text, "%s(%s OR %s)", text.len > 0 ? " AND " : "",
+						 sq_tree_equal(type, left, right),
+						 sq_tree_both_null(left, psprintf("%s.%s", row, name)));
 	}
 	return text.data;
 }
@@ -209,8 +210,8 @@ any_null(List *names, const char *row)
 	initStringInfo(&text);
 	foreach(lc, names)
 	{
-		appendStringInfo(&text, "%s%s.%s IS NULL", text.len > 0 ? " OR " : "", row,
-						 quote_identifier(lfirst(lc)));
+		appendStringInfo(&text, "%s%s", text.len > 0 ? " OR " : "",
+						 sq_tree_is_null(psprintf("%s.%s", row, quote_identifier(lfirst(lc)))));
 	}
 	return text.data;
 }

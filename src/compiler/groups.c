@@ -89,8 +89,8 @@ sq_groups_same(const SqAggregation *aggregation, const char *left, const char *r
 
 		if (key->clause == NULL)
 			continue;
-		appendStringInfo(&text, "%s(%s OR (%s IS NULL AND %s IS NULL))",
-						 text.len > 0 ? " AND " : "", sq_tree_equal(key->type, a, b), a, b);
+		appendStringInfo(&text, "%s(%s OR %s)", text.len > 0 ? " AND " : "",
+						 sq_tree_equal(key->type, a, b), sq_tree_both_null(a, b));
 	}
 	return text.len > 0 ? text.data : "true";
 }

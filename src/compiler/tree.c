@@ -116,6 +116,22 @@ sq_tree_equal(Oid type, const char *left, const char *right)
 }
 
 /*
+ * A value is NULL.  IS NULL would also be true for a composite value whose fields
+ * are all NULL, which is another group than NULL.
+ */
+char *
+sq_tree_is_null(const char *value)
+{
+	return psprintf("%s IS NOT DISTINCT FROM NULL", value);
+}
+
+char *
+sq_tree_both_null(const char *left, const char *right)
+{
+	return psprintf("(%s AND %s)", sq_tree_is_null(left), sq_tree_is_null(right));
+}
+
+/*
  * Analyses a statement, with only pg_catalog on the search_path.  param_types
  * are the types of $1, $2 and so on.
  */

@@ -15,6 +15,8 @@ extern char *sq_tree_type(Oid type, int32 typmod, Oid collation);
 extern char *sq_tree_null(Oid type, int32 typmod, Oid collation);
 extern char *sq_tree_aggregate(Oid aggregate);
 extern char *sq_tree_equal(Oid type, const char *left, const char *right);
+extern char *sq_tree_both_null(const char *left, const char *right);
+extern char *sq_tree_is_null(const char *value);
 extern Query *sq_tree_analyse(const char *text, List *param_types);
 extern RangeTblEntry *sq_tree_find(Query *query, const char *alias);
 extern char *sq_tree_placeholder(List *targets);

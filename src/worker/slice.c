@@ -141,7 +141,7 @@ try_record_failure(const char *name, const ErrorData *error)
 	{
 		sq_session_begin();
 		PushActiveSnapshot(GetTransactionSnapshot());
-		failures = sq_query_record_failure(name, error->message, is_hopeless(error));
+		failures = sq_query_record_failure(name, error, is_hopeless(error));
 		PopActiveSnapshot();
 		sq_session_commit();
 	}

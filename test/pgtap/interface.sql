@@ -84,7 +84,7 @@ SELECT is_empty($$
 SELECT has_view('streamq', 'status', 'view status');
 SELECT columns_are('streamq', 'status', ARRAY['name', 'owner', 'state', 'output_mode', 'sink', 'sources', 'trigger_interval',
 	'batch_id', 'watermark', 'total_input_rows', 'total_late_rows', 'total_output_rows', 'state_rows', 'total_trimmed_rows', 'last_batch_at',
-	'last_error', 'retries', 'worker_pid', 'pending_pages', 'pending_rows'],
+	'last_error', 'last_error_detail', 'retries', 'worker_pid', 'pending_pages', 'pending_rows'],
 	'columns of status');
 SELECT col_type_is('streamq', 'status', c, t, format('status.%s: %s', c, t))
 FROM (VALUES ('name', 'text'), ('owner', 'name'), ('state', 'text'), ('sink', 'regclass'), ('sources', 'regclass[]'), ('trigger_interval', 'interval'),
