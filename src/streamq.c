@@ -28,5 +28,11 @@ _PG_init(void)
 		return;
 	sq_shared_define();
 	sq_pause_install();
-	sq_launcher_register();
+
+	/*
+	 * pg_upgrade has a server to itself, with databases that are not complete
+	 * yet
+	 */
+	if (!IsBinaryUpgrade)
+		sq_launcher_register();
 }
