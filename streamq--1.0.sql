@@ -40,6 +40,7 @@ GRANT SELECT ON streamq.sources TO PUBLIC;
 CREATE TABLE streamq.origin (id uuid PRIMARY KEY);
 CREATE UNIQUE INDEX origin_one ON streamq.origin ((true));
 COMMENT ON TABLE streamq.origin IS 'a random value that stands for this database, made with its first query; not in a dump';
+GRANT SELECT ON streamq.origin TO PUBLIC;
 
 CREATE TABLE streamq.queries (
 	name text PRIMARY KEY,
