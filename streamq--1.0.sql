@@ -205,7 +205,7 @@ COMMENT ON OPERATOR CLASS streamq.arrivals_ops USING streamq_arrivals IS
 
 CREATE FUNCTION streamq.arrivals(relation regclass, OUT block bigint, OUT least_xid xid8,
 								 OUT greatest_xid xid8)
-	RETURNS SETOF record LANGUAGE C VOLATILE STRICT AS 'MODULE_PATHNAME', 'streamq_arrivals';
+	RETURNS SETOF record LANGUAGE C VOLATILE AS 'MODULE_PATHNAME', 'streamq_arrivals';
 COMMENT ON FUNCTION streamq.arrivals(regclass) IS
 	'the arrival map of a table: for each block the transactions between which all are that have inserted there';
 
@@ -397,16 +397,16 @@ CREATE EVENT TRIGGER streamq_table_rewrite ON table_rewrite
 ALTER EVENT TRIGGER streamq_table_rewrite ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER streamq_table_rewrite IS 'refuses an ALTER TABLE that rewrites a source';
 
-CREATE FUNCTION streamq.on_ddl_command_end() RETURNS event_trigger
-	LANGUAGE C AS 'MODULE_PATHNAME', 'streamq_on_ddl_command_end';
-COMMENT ON FUNCTION streamq.on_ddl_command_end() IS
+CREATE FUNCTION streamq.on_rename() RETURNS event_trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'streamq_on_rename';
+COMMENT ON FUNCTION streamq.on_rename() IS
 	'event trigger: takes down the new name of an event-time column';
-CREATE EVENT TRIGGER streamq_ddl_command_end ON ddl_command_end
+CREATE EVENT TRIGGER streamq_rename ON ddl_command_end
 	WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER INDEX', 'ALTER MATERIALIZED VIEW',
 				 'ALTER TYPE', 'ALTER VIEW')
-	EXECUTE FUNCTION streamq.on_ddl_command_end();
-ALTER EVENT TRIGGER streamq_ddl_command_end ENABLE ALWAYS;
-COMMENT ON EVENT TRIGGER streamq_ddl_command_end IS 'takes down the new name of an event-time column';
+	EXECUTE FUNCTION streamq.on_rename();
+ALTER EVENT TRIGGER streamq_rename ENABLE ALWAYS;
+COMMENT ON EVENT TRIGGER streamq_rename IS 'takes down the new name of an event-time column';
 
 CREATE FUNCTION streamq.on_sql_drop() RETURNS event_trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'streamq_on_sql_drop';
@@ -416,3 +416,22 @@ CREATE EVENT TRIGGER streamq_sql_drop ON sql_drop
 	EXECUTE FUNCTION streamq.on_sql_drop();
 ALTER EVENT TRIGGER streamq_sql_drop ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER streamq_sql_drop IS 'forgets sources and queries that have been dropped';
+
+CREATE FUNCTION streamq.on_alter_table() RETURNS event_trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'streamq_on_alter_table';
+COMMENT ON FUNCTION streamq.on_alter_table() IS
+	'event trigger: makes the arrival map of a partition anew that is attached to a source';
+CREATE EVENT TRIGGER streamq_alter_table ON ddl_command_end WHEN TAG IN ('ALTER TABLE')
+	EXECUTE FUNCTION streamq.on_alter_table();
+ALTER EVENT TRIGGER streamq_alter_table ENABLE ALWAYS;
+COMMENT ON EVENT TRIGGER streamq_alter_table IS 'makes the arrival maps of attached partitions anew';
+
+CREATE FUNCTION streamq.on_alter_view() RETURNS event_trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'streamq_on_alter_view';
+COMMENT ON FUNCTION streamq.on_alter_view() IS
+	'event trigger: keeps the definition of a query in its schema, and its state with its owner';
+CREATE EVENT TRIGGER streamq_alter_view ON ddl_command_end
+	WHEN TAG IN ('ALTER VIEW', 'ALTER TABLE')
+	EXECUTE FUNCTION streamq.on_alter_view();
+ALTER EVENT TRIGGER streamq_alter_view ENABLE ALWAYS;
+COMMENT ON EVENT TRIGGER streamq_alter_view IS 'keeps the definition of a query in its schema, and its state with its owner';

@@ -112,9 +112,7 @@ SELECT count(*) FROM streamq.commits;
 SET ROLE regress_sq_alice;
 ALTER VIEW streamq_query.alice_q SET SCHEMA priv_elsewhere;
 CALL streamq.run('alice_q');
-ALTER VIEW priv_elsewhere.alice_q SET SCHEMA streamq_query;
 RESET ROLE;
-ALTER VIEW priv_elsewhere.alice_q SET SCHEMA streamq_query;
 DROP RULE r ON streamq_query.alice_q;
 
 --

@@ -77,7 +77,13 @@ sq_lookup_begin(SqLookup *lookup, const char *table, const SqLookupKey *keys, in
 	Assert(nkeys <= SQ_LOOKUP_MAX_KEYS);
 	if (!OidIsValid(relid))
 		elog(ERROR, "table \"%s.%s\" does not exist", SQ_SCHEMA, table);
-	lookup->table = table_open(relid, AccessShareLock);
+	lookup->table = try_table_open(relid, AccessShareLock);
+	if (lookup->table == NULL)
+	{
+		/* the extension has been dropped while we waited; this says so */
+		(void) sq_engine_schema();
+		elog(ERROR, "table \"%s.%s\" does not exist", SQ_SCHEMA, table);
+	}
 	lookup->index = index_open(RelationGetPrimaryKeyIndex(lookup->table), AccessShareLock);
 	lookup->last_column = 0;
 	for (int i = 0; i < nkeys; i++)

@@ -7,6 +7,7 @@
 
 #include <limits.h>
 
+#include "catalog/namespace.h"
 #include "debug_point.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
@@ -38,7 +39,7 @@ sq_settings_define(void)
 							PGC_POSTMASTER : PGC_SIGHUP,
 							0, NULL, NULL, NULL);
 	DefineCustomIntVariable("streamq.poll_interval",
-							"How often a waiting query looks for new rows.",
+							"How often a waiting query looks for new rows where no commit wakes it.",
 							NULL,
 							&sq_poll_interval_ms, POLL_INTERVAL_DEFAULT_MS, 1, INT_MAX / 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);
@@ -119,6 +120,22 @@ sq_settings_capture(void)
 }
 
 /*
+ * A search_path under which a function of the query finds what it finds elsewhere, too,
+ * even if the session that runs the query has temporary tables of such names.
+ */
+static char *
+hide_temporary(char *path)
+{
+	Oid			schema;
+	Oid			toast;
+
+	GetTempNamespaceState(&schema, &toast);
+	if (!OidIsValid(schema) || strstr(path, "pg_temp") != NULL)
+		return path;
+	return psprintf("%s, pg_temp", path[0] == '\0' ? "\"\"" : path);
+}
+
+/*
  * Puts a query's settings in force, until sq_settings_pop() with the level
  * returned: whoever runs it, and whatever he has set, gets the same result.
  */
@@ -136,6 +153,8 @@ sq_settings_push(List *settings)
 		if (value == NULL)
 			elog(ERROR, "invalid setting \"%s\"", name);
 		*value++ = '\0';
+		if (strcmp(name, "search_path") == 0)
+			value = hide_temporary(value);
 		set_until_other(name, value);
 	}
 	/* see partial.c */

@@ -16,8 +16,11 @@
 #include "access/htup_details.h"
 #include "catalog/namespace.h"
 #include "catalog/pg_namespace.h"
+#include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "commands/tablespace.h"
 #include "miscadmin.h"
+#include "utils/acl.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/memutils.h"
@@ -75,6 +78,23 @@ sq_engine_end(SqEngine *engine)
 	SetUserIdAndSecContext(engine->user_id, engine->sec_context);
 	if (SPI_finish() != SPI_OK_FINISH)
 		elog(ERROR, "SPI_finish failed");
+}
+
+/*
+ * To be called before the engine makes a table or an index for the user: his
+ * default_tablespace counts there, and so does his right to it.
+ */
+void
+sq_engine_check_tablespace(bool partitioned)
+{
+	Oid			tablespace = GetDefaultTablespace(RELPERSISTENCE_PERMANENT, partitioned);
+	AclResult	result;
+
+	if (!OidIsValid(tablespace) || tablespace == MyDatabaseTableSpace)
+		return;
+	result = pg_tablespace_aclcheck(tablespace, GetUserId(), ACL_CREATE);
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_TABLESPACE, get_tablespace_name(tablespace));
 }
 
 /* what the engine sees when it reads its tables; NULL: whatever is committed */

@@ -33,6 +33,7 @@ extern Snapshot sq_engine_snapshot;
 
 extern Oid	sq_engine_schema(void);
 extern Snapshot sq_engine_newest_snapshot(void);
+extern void sq_engine_check_tablespace(bool partitioned);
 extern void sq_engine_begin(SqEngine *engine);
 extern void sq_engine_end(SqEngine *engine);
 extern void sq_engine_command(const char *command);

@@ -14,6 +14,7 @@
 
 #define SQ_SCHEMA "streamq"
 #define SQ_QUERY_SCHEMA "streamq_query"
+#define SQ_STATE_SCHEMA "streamq_state"
 
 /* of tables whose rows are updated again and again: percent of a page first filled */
 #define SQ_FILLFACTOR 85

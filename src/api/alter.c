@@ -7,13 +7,19 @@
  */
 #include "api/api.h"
 
+#include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/table.h"
+#include "access/xact.h"
 #include "api/define.h"
 #include "batch/batch.h"
 #include "batch/runner.h"
 #include "catalog/dependency.h"
+#include "catalog/indexing.h"
+#include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/querydef.h"
+#include "commands/comment.h"
 #include "commands/tablecmds.h"
 #include "compiler/compare.h"
 #include "compiler/emit.h"
@@ -23,10 +29,12 @@
 #include "sink/sink.h"
 #include "spi.h"
 #include "state/state.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 PG_FUNCTION_INFO_V1(streamq_alter_query);
 
@@ -79,26 +87,136 @@ have_same_columns(Oid a, Oid b)
 	return same;
 }
 
+/* ------------------------------------------------------------ making a view anew */
+
+/* what a view that is made anew would lose */
+typedef struct Belongings
+{
+	char	   *name;			/* of a column, NULL for the view itself */
+	Acl		   *acl;			/* NULL: none */
+	char	   *comment;
+} Belongings;
+
+/* of a view, or of one of its columns */
+static Belongings *
+find_belongings(Oid view, AttrNumber attnum)
+{
+	Belongings *found = palloc0(sizeof(Belongings));
+	HeapTuple	tuple;
+	bool		isnull;
+	Datum		acl;
+
+	tuple = attnum == 0 ? SearchSysCache1(RELOID, ObjectIdGetDatum(view)) :
+		SearchSysCache2(ATTNUM, ObjectIdGetDatum(view), Int16GetDatum(attnum));
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for view %u", view);
+	acl = attnum == 0 ? SysCacheGetAttr(RELOID, tuple, Anum_pg_class_relacl, &isnull) :
+		SysCacheGetAttr(ATTNUM, tuple, Anum_pg_attribute_attacl, &isnull);
+	if (!isnull)
+		found->acl = DatumGetAclPCopy(acl);
+	ReleaseSysCache(tuple);
+	if (attnum != 0)
+		found->name = get_attname(view, attnum, false);
+	found->comment = GetComment(view, RelationRelationId, attnum);
+	return found;
+}
+
+static void
+replace_acl(Oid view, AttrNumber attnum, Oid owner, Acl *acl)
+{
+	Relation	catalog = table_open(attnum == 0 ? RelationRelationId : AttributeRelationId,
+									 RowExclusiveLock);
+	HeapTuple	tuple = attnum == 0 ? SearchSysCacheCopy1(RELOID, ObjectIdGetDatum(view)) :
+	SearchSysCacheCopy2(ATTNUM, ObjectIdGetDatum(view), Int16GetDatum(attnum));
+	int			column = attnum == 0 ? Anum_pg_class_relacl : Anum_pg_attribute_attacl;
+	Datum		values[Max(Natts_pg_class, Natts_pg_attribute)] = {0};
+	bool		nulls[Max(Natts_pg_class, Natts_pg_attribute)] = {0};
+	bool		replaces[Max(Natts_pg_class, Natts_pg_attribute)] = {0};
+	bool		isnull;
+	Datum		before;
+	Oid		   *old_members = NULL;
+	Oid		   *members;
+	int			nold = 0;
+	int			nmembers;
+
+	if (!HeapTupleIsValid(tuple))
+		elog(ERROR, "cache lookup failed for view %u", view);
+	/* there are default privileges */
+	before = heap_getattr(tuple, column, RelationGetDescr(catalog), &isnull);
+	if (!isnull)
+		nold = aclmembers(DatumGetAclP(before), &old_members);
+	nmembers = aclmembers(acl, &members);
+	values[column - 1] = PointerGetDatum(acl);
+	replaces[column - 1] = true;
+	tuple = heap_modify_tuple(tuple, RelationGetDescr(catalog), values, nulls, replaces);
+	CatalogTupleUpdate(catalog, &tuple->t_self, tuple);
+	updateAclDependencies(RelationRelationId, view, attnum, owner, nold, old_members,
+						  nmembers, members);
+	table_close(catalog, RowExclusiveLock);
+	CommandCounterIncrement();
+}
+
+static void
+give_belongings(Oid view, Oid owner, const List *belongings)
+{
+	ListCell   *lc;
+
+	foreach(lc, belongings)
+	{
+		const Belongings *given = lfirst(lc);
+		AttrNumber	attnum = given->name ? get_attnum(view, given->name) : 0;
+
+		if (given->name != NULL && attnum == InvalidAttrNumber)
+			continue;
+		if (given->acl != NULL)
+			replace_acl(view, attnum, owner, given->acl);
+		if (given->comment != NULL)
+			CreateComments(view, RelationRelationId, attnum, given->comment);
+	}
+}
+
+/* makes a live view anew, over the columns of the definition; all else stays */
+static void
+make_live_view_anew(const SqQuery *query, Oid view)
+{
+	ObjectAddress address;
+	Oid			schema = get_rel_namespace(view);
+	char	   *name = get_rel_name(view);
+	char	   *qualified = quote_qualified_identifier(get_namespace_name(schema), name);
+	Relation	rel = relation_open(view, AccessExclusiveLock);
+	Oid			owner = rel->rd_rel->relowner;
+	List	   *belongings = list_make1(find_belongings(view, 0));
+	SqEngine	engine;
+
+	for (AttrNumber i = 1; i <= RelationGetNumberOfAttributes(rel); i++)
+		belongings = lappend(belongings, find_belongings(view, i));
+	relation_close(rel, NoLock);
+	ObjectAddressSet(address, RelationRelationId, view);
+	performDeletion(&address, DROP_RESTRICT, 0);
+	CommandCounterIncrement();
+	sq_define_live_view(query, qualified);
+	CommandCounterIncrement();
+	view = get_relname_relid(name, schema);
+	if (owner != query->owner)
+	{
+		sq_engine_begin(&engine);
+		ATExecChangeOwner(view, owner, false, AccessExclusiveLock);
+		CommandCounterIncrement();
+		sq_engine_end(&engine);
+	}
+	give_belongings(view, owner, belongings);
+}
+
 /* what goes with the definition: state tables stay, live views may have to be made anew */
 static void
 move_dependent(const SqQuery *query, Oid dependent, Oid old)
 {
-	ObjectAddress address;
-	char	   *name;
-
 	if (get_rel_relkind(dependent) != RELKIND_VIEW ||
 		have_same_columns(old, query->definition))
-	{
 		(void) changeDependencyFor(RelationRelationId, dependent, RelationRelationId,
 								   old, query->definition);
-		return;
-	}
-	name = quote_qualified_identifier(get_namespace_name(get_rel_namespace(dependent)),
-									  get_rel_name(dependent));
-	ObjectAddressSet(address, RelationRelationId, dependent);
-	performDeletion(&address, DROP_RESTRICT, 0);
-	CommandCounterIncrement();
-	sq_define_live_view(query, name);
+	else
+		make_live_view_anew(query, dependent);
 }
 
 /* somebody may have built on the definition, which is going to be another view */
@@ -202,6 +320,7 @@ streamq_alter_query(PG_FUNCTION_ARGS)
 
 	if (PG_ARGISNULL(1))
 		sq_api_null_argument("query");
+	sq_query_check_outside(query);
 	if (query->active || !sq_query_lock(query->query_id, false, false, &lock))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),

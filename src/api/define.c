@@ -14,6 +14,7 @@
 #include "catalog/checkpoint.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "catalog/querydef.h"
@@ -259,15 +260,20 @@ view_columns(Query *query)
 	foreach(lc, query->targetList)
 	{
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
+		Oid			type = exprType((Node *) tle->expr);
+		AclResult	result;
 		ColumnDef  *column;
 
 		if (tle->resjunk)
 			continue;
-		column = makeColumnDef(tle->resname, exprType((Node *) tle->expr),
+		/* DefineRelation() is going to ask for the engine's right */
+		result = pg_type_aclcheck(type, GetUserId(), ACL_USAGE);
+		if (result != ACLCHECK_OK)
+			aclcheck_error_type(result, type);
+		column = makeColumnDef(tle->resname, type,
 							   exprTypmod((Node *) tle->expr),
 							   exprCollation((Node *) tle->expr));
-		if (type_is_collatable(exprType((Node *) tle->expr)) &&
-			!OidIsValid(column->collOid))
+		if (type_is_collatable(type) && !OidIsValid(column->collOid))
 			ereport(ERROR,
 					(errcode(ERRCODE_INDETERMINATE_COLLATION),
 					 errmsg("could not determine which collation to use for column \"%s\"",
@@ -384,6 +390,77 @@ sq_define_try(const SqQuery *query)
 																	 &none, &was_read)))
 		{
 			sq_sink_check_sources(lfirst_oid(lc2), query->sources);
+		}
+	}
+}
+
+/* ------------------------------------------------------------------- circles */
+
+/* true if two tables are one, or one is a part of the other; takes no locks */
+static bool
+have_rows_in_common(Oid a, Oid b)
+{
+	return a == b || list_member_oid(get_partition_ancestors(a), b) ||
+		list_member_oid(get_partition_ancestors(b), a);
+}
+
+static bool
+is_among(Oid relid, List *tables)
+{
+	ListCell   *lc;
+
+	foreach(lc, tables)
+	{
+		if (have_rows_in_common(relid, lfirst_oid(lc)))
+			return true;
+	}
+	return false;
+}
+
+/* what a query writes */
+static List *
+sinks_of(const SqQuery *query)
+{
+	return OidIsValid(query->late_sink) ? list_make2_oid(query->sink, query->late_sink) :
+		list_make1_oid(query->sink);
+}
+
+/* adds what a query writes to the tables reached; an error if that is a source of ours */
+static List *
+follow(const SqQuery *query, const SqQuery *other, List *reached)
+{
+	ListCell   *lc;
+
+	foreach(lc, sinks_of(other))
+	{
+		if (is_among(lfirst_oid(lc), query->sources))
+			ereport(ERROR,
+					(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+					 errmsg("streaming query \"%s\" would close a circle of queries", query->name),
+					 errdetail("What it writes comes back to it by streaming query \"%s\", which writes its source \"%s\"; their batches would go on without end.",
+							   other->name, get_rel_name(lfirst_oid(lc))),
+					 errhint("Name another sink with the argument \"sink\".")));
+		reached = list_append_unique_oid(reached, lfirst_oid(lc));
+	}
+	return reached;
+}
+
+/* refuses a query that others, reading what it writes, lead back to its sources */
+static void
+check_no_circle(const SqQuery *query)
+{
+	List	   *reached = sinks_of(query);
+	List	   *names = sq_query_names_all();
+	ListCell   *lc;
+
+	for (int i = 0; i < list_length(reached); i++)
+	{
+		foreach(lc, names)
+		{
+			SqQuery    *other = sq_query_load(lfirst(lc), true);
+
+			if (other != NULL && is_among(list_nth_oid(reached, i), other->sources))
+				reached = follow(query, other, reached);
 		}
 	}
 }
@@ -648,6 +725,7 @@ streamq_create_query(PG_FUNCTION_ARGS)
 	prepare_sink(query, compiled, new_sink);
 	if (!PG_ARGISNULL(7))
 		query->late_sink = late_sink(query, compiled, text_to_cstring(PG_GETARG_TEXT_PP(7)));
+	check_no_circle(query);
 	sq_define_depend(query);
 	CommandCounterIncrement();
 
@@ -686,6 +764,7 @@ streamq_drop_query(PG_FUNCTION_ARGS)
 	ObjectAddress view;
 	SqQueryLock lock;
 
+	sq_query_check_outside(query);
 	sq_shared_stop(query->query_id);
 	(void) sq_query_lock(query->query_id, false, true, &lock);
 
@@ -729,7 +808,9 @@ streamq_reset(PG_FUNCTION_ARGS)
 	SqQuery    *query = sq_query_load_owned(name);
 	SqQueryLock lock;
 
-	if (query->active || !sq_query_lock(query->query_id, false, false, &lock))
+	sq_query_check_outside(query);
+	if (query->active || !sq_query_lock(query->query_id, false, false, &lock) ||
+		!sq_query_set_fresh(name, position))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot reset streaming query \"%s\" while it is running", name),
@@ -737,7 +818,6 @@ streamq_reset(PG_FUNCTION_ARGS)
 	sq_checkpoint_delete(name);
 	if (query->strategy != NULL && strcmp(query->strategy, SQ_STRATEGY_STATE) == 0)
 		make_state_anew(query);
-	sq_query_set_fresh(name, position);
 	/* that is neither in a dump nor taken by pg_upgrade */
 	sq_define_depend(query);
 	if (strcmp(position, "latest") == 0)

@@ -6,6 +6,7 @@
 
 #include "catalog/checkpoint.h"
 #include "catalog/dependency.h"
+#include "catalog/namespace.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
@@ -21,8 +22,10 @@
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(streamq_on_table_rewrite);
-PG_FUNCTION_INFO_V1(streamq_on_ddl_command_end);
+PG_FUNCTION_INFO_V1(streamq_on_rename);
 PG_FUNCTION_INFO_V1(streamq_on_sql_drop);
+PG_FUNCTION_INFO_V1(streamq_on_alter_table);
+PG_FUNCTION_INFO_V1(streamq_on_alter_view);
 
 static void
 check_called_as_event_trigger(FunctionCallInfo fcinfo, const char *function)
@@ -62,11 +65,11 @@ streamq_on_table_rewrite(PG_FUNCTION_ARGS)
 
 /* Takes down the new name of a source's event-time column. */
 Datum
-streamq_on_ddl_command_end(PG_FUNCTION_ARGS)
+streamq_on_rename(PG_FUNCTION_ARGS)
 {
 	Node	   *statement;
 
-	check_called_as_event_trigger(fcinfo, "on_ddl_command_end");
+	check_called_as_event_trigger(fcinfo, "on_rename");
 	statement = ((EventTriggerData *) fcinfo->context)->parsetree;
 	if (IsA(statement, RenameStmt))
 	{
@@ -130,6 +133,8 @@ forget_relation(Oid relid)
 	{
 		SqQuery    *query = sq_query_load(lfirst(lc), true);
 
+		if (query == NULL)
+			continue;
 		sq_shared_stop(query->query_id);
 		sq_api_forget_query(query->name);
 		/* in a database restored from a dump nothing else drops them */
@@ -209,6 +214,100 @@ streamq_on_sql_drop(PG_FUNCTION_ARGS)
 			check_dropped_column(dropped->relid);
 		else
 			forget_relation(dropped->relid);
+	}
+	PG_RETURN_NULL();
+}
+
+/*
+ * A partition that is attached to a source has been without its trigger so far: if it
+ * has an arrival map, that is made anew.
+ */
+Datum
+streamq_on_alter_table(PG_FUNCTION_ARGS)
+{
+	AlterTableStmt *stmt;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	check_called_as_event_trigger(fcinfo, "on_alter_table");
+	stmt = (AlterTableStmt *) ((EventTriggerData *) fcinfo->context)->parsetree;
+	if (stmt == NULL || !IsA(stmt, AlterTableStmt) || stmt->objtype != OBJECT_TABLE)
+		PG_RETURN_NULL();
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		Oid			relid;
+
+		if (cmd->subtype != AT_AttachPartition)
+			continue;
+		relid = RangeVarGetRelid(((PartitionCmd *) cmd->def)->name, NoLock, true);
+		if (!OidIsValid(relid) || !get_rel_relispartition(relid))
+			continue;
+		foreach(lc2, get_partition_ancestors(relid))
+		{
+			if (sq_source_load(lfirst_oid(lc2)) == NULL)
+				continue;
+			sq_api_remake_maps(relid);
+			break;
+		}
+	}
+	PG_RETURN_NULL();
+}
+
+/* ----------------------------------------------------- definitions that are altered */
+
+/* names of the queries whose definition the command has altered */
+static List *
+altered_queries(void)
+{
+	static SqSql sql = {
+		"SELECT q.name FROM streamq.queries q"
+		" WHERE q.definition::pg_catalog.oid IN (SELECT d.objid FROM pg_catalog.pg_event_trigger_ddl_commands() d"
+		" WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.object_type = 'view')",
+		0, {0}, NULL
+	};
+	MemoryContext context = CurrentMemoryContext;
+	List	   *result = NIL;
+	uint64		rows;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	rows = sq_engine_query(&sql, NULL, NULL);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		MemoryContext old = MemoryContextSwitchTo(context);
+
+		result = lappend(result, pstrdup(sq_engine_text(i, 1)));
+		MemoryContextSwitchTo(old);
+	}
+	sq_engine_end(&engine);
+	return result;
+}
+
+/*
+ * Refuses to have a definition moved to a schema where its owner could replace it, and
+ * gives the state to whom the definition has been given: left to the next batch, the
+ * former owner's DROP OWNED would take it along.
+ */
+Datum
+streamq_on_alter_view(PG_FUNCTION_ARGS)
+{
+	ListCell   *lc;
+
+	check_called_as_event_trigger(fcinfo, "on_alter_view");
+	foreach(lc, altered_queries())
+	{
+		SqQuery    *query = sq_query_load(lfirst(lc), true);
+
+		if (query == NULL || !OidIsValid(query->owner))
+			continue;
+		if (get_rel_namespace(query->definition) != get_namespace_oid(SQ_QUERY_SCHEMA, false))
+			ereport(ERROR,
+					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+					 errmsg("cannot move the definition of streaming query \"%s\" to another schema",
+							query->name),
+					 errdetail("Definitions are kept in schema \"%s\".", SQ_QUERY_SCHEMA)));
+		sq_state_set_owner(query);
 	}
 	PG_RETURN_NULL();
 }

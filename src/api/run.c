@@ -60,7 +60,8 @@ run_batch(SqRunner *runner)
 	MemoryContextReset(runner->batch_context);
 	old = MemoryContextSwitchTo(runner->batch_context);
 	sq_runner_begin();
-	sq_runner_become_owner(sq_query_load(runner->name, false), &identity);
+	/* it may have been given to somebody else since the batch before */
+	sq_runner_become_owner(sq_query_load_owned(runner->name), &identity);
 	MemoryContextSwitchTo(old);
 	outcome = sq_batch_execute(runner);
 	sq_runner_become_self(&identity);

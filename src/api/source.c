@@ -8,10 +8,13 @@
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/table.h"
 #include "arrivals/arrivals.h"
 #include "catalog/catalog.h"
+#include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_trigger.h"
@@ -22,6 +25,7 @@
 #include "commands/trigger.h"
 #include "miscadmin.h"
 #include "offset.h"
+#include "sink/sink.h"
 #include "source/guard.h"
 #include "source/physical.h"
 #include "spi.h"
@@ -74,7 +78,7 @@ check_relation(Relation rel)
 				 errdetail("A source is a table or a partitioned table."),
 				 kind == RELKIND_VIEW ?
 				 errhint("Declare the table behind the view as a source; queries may read it through the view.") : 0));
-	if (IsCatalogRelation(rel) || get_rel_namespace(RelationGetRelid(rel)) == get_namespace_oid(SQ_SCHEMA, false))
+	if (IsCatalogRelation(rel) || sq_sink_is_ours(RelationGetRelid(rel)))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("system catalog \"%s\" cannot be a source", name)));
@@ -186,6 +190,7 @@ create_map(Oid relid)
 		sq_execute_as_user(sql);
 		return;
 	}
+	sq_engine_check_tablespace(get_rel_relkind(relid) == RELKIND_PARTITIONED_TABLE);
 	sq_engine_begin(&engine);
 	sq_engine_command(sql);
 	sq_engine_end(&engine);
@@ -201,6 +206,50 @@ ensure_map(Oid relid)
 	relation_close(rel, NoLock);
 	if (!found)
 		create_map(relid);
+}
+
+/*
+ * Makes anew the maps that a table, which is locked, and its partitions have already.
+ * While they were not protected against UPDATE, rows may have got new versions, of
+ * which PostgreSQL does not tell an index (HOT).
+ */
+void
+sq_api_remake_maps(Oid relid)
+{
+	ReindexParams params = {0};
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, find_all_inheritors(relid, ShareRowExclusiveLock, NULL))
+	{
+		Relation	rel;
+		List	   *maps;
+
+		if (get_rel_relkind(lfirst_oid(lc)) != RELKIND_RELATION)
+			continue;
+		rel = table_open(lfirst_oid(lc), NoLock);
+		maps = sq_arrivals_list(rel);
+		table_close(rel, NoLock);
+		foreach(lc2, maps)
+			reindex_index(lfirst_oid(lc2), false, get_rel_persistence(lfirst_oid(lc2)),
+						  &params);
+	}
+}
+
+/* true if a table is part of a source, and so protected */
+static bool
+is_part_of_source(Oid relid)
+{
+	ListCell   *lc;
+
+	if (!get_rel_relispartition(relid))
+		return false;
+	foreach(lc, get_partition_ancestors(relid))
+	{
+		if (sq_source_load(lfirst_oid(lc)) != NULL)
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -279,6 +328,8 @@ sq_api_add_source(Oid relid, const char *column, Interval *delay)
 	relation_close(rel, NoLock);
 
 	ensure_guard(relid);
+	if (!is_part_of_source(relid))
+		sq_api_remake_maps(relid);
 	ensure_map(relid);
 	sq_source_insert(&source);
 }

@@ -11,6 +11,7 @@
  */
 #include "batch/batch.h"
 
+#include "arrivals/arrivals.h"
 #include "catalog/pg_inherits.h"
 #include "batch/aggregate.h"
 #include "batch/finality.h"
@@ -21,6 +22,7 @@
 #include "compiler/streams.h"
 #include "debug_point.h"
 #include "miscadmin.h"
+#include "nodes/nodes.h"
 #include "portability/instr_time.h"
 #include "compiler/strategy.h"
 #include "sink/sink.h"
@@ -271,6 +273,25 @@ may_follow_up(const SqCompiled *compiled, const SqCommitRecord *commit)
 		(!commit->had_watermark || commit->watermark > commit->batch_watermark);
 }
 
+/* tells a runner what it has to wait for when it has read everything */
+static void
+note_relations(SqRunner *runner, List *relations)
+{
+	ListCell   *lc;
+
+	if (!equal(relations, runner->relations))
+	{
+		MemoryContext old = MemoryContextSwitchTo(runner->context);
+
+		list_free(runner->relations);
+		runner->relations = list_copy(relations);
+		MemoryContextSwitchTo(old);
+	}
+	runner->commits_are_told = true;
+	foreach(lc, relations)
+		runner->commits_are_told &= sq_arrivals_covers(lfirst_oid(lc));
+}
+
 /* a batch of a query whose statements are at hand */
 static SqBatchOutcome
 execute_prepared(SqRunner *runner, SqPrepared *prepared, const SqQuery *query,
@@ -278,6 +299,7 @@ execute_prepared(SqRunner *runner, SqPrepared *prepared, const SqQuery *query,
 {
 	const SqCompiled *compiled = prepared->compiled;
 	List	   *inputs;
+	List	   *relations;
 	SqCheckpoint *checkpoint;
 	instr_time	began;
 	SqCut	   *cut;
@@ -287,12 +309,14 @@ execute_prepared(SqRunner *runner, SqPrepared *prepared, const SqQuery *query,
 	inputs = sq_batch_inputs(compiled);
 	/* it may have become a partition of a source */
 	sq_sink_check_sources(query->sink, query->sources);
-	checkpoint = sq_checkpoint_load(query->name, all_relations(inputs));
+	relations = all_relations(inputs);
+	note_relations(runner, relations);
+	checkpoint = sq_checkpoint_load(query->name, relations);
 	cut = plan_offsets(runner, query, inputs, checkpoint, newest, newest_horizon);
 	due = sq_aggregate_is_due(prepared, checkpoint);
 	if (cut->rows == 0)
 	{
-		if (!due && !sq_backlog_is_old(runner->backlog))
+		if (!due && !sq_backlog_wants_renewal(runner->backlog))
 			return SQ_BATCH_IDLE;
 		/* a batch without rows, that renews the offsets */
 		cut = sq_backlog_cut(runner->backlog, list_length(inputs), 0,
@@ -397,6 +421,15 @@ load_query(const SqRunner *runner)
 	/* somebody may have dropped it, and the query with it, while we waited */
 	if (!SearchSysCacheExists1(RELOID, ObjectIdGetDatum(query->definition)))
 		query = sq_query_load(runner->name, runner->background);
+
+	/*
+	 * or given it away, which the next batch of the new owner's worker finds
+	 * out, too
+	 */
+	else if (runner->background)
+		query->owner = sq_query_owner(query->definition);
+	else
+		sq_query_check_owner(query);
 	if (query != NULL && !OidIsValid(query->owner))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),

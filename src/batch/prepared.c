@@ -27,6 +27,7 @@
 #include "compiler/strategy.h"
 #include "debug_point.h"
 #include "miscadmin.h"
+#include "sink/sink.h"
 #include "storage/lmgr.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -155,6 +156,8 @@ make(const SqQuery *query)
 	SqPrepared *prepared = palloc0(sizeof(SqPrepared));
 
 	sq_debug_count(SQ_COUNT_COMPILED);
+	/* with a clearer error than INSERT has */
+	sq_sink_check_columns(query->sink, query->definition);
 	prepared->context = context;
 	sq_validity_init(&prepared->validity, context);
 	prepared->kept = true;

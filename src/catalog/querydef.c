@@ -16,6 +16,7 @@
 #include "catalog/querydef.h"
 
 #include "access/htup_details.h"
+#include "access/xact.h"
 #include "catalog/namespace.h"
 #include "catalog/origin.h"
 #include "catalog/pg_type.h"
@@ -30,11 +31,11 @@
 #include "utils/memutils.h"
 #include "utils/syscache.h"
 
-/* owner of a relation, or InvalidOid */
-static Oid
-relation_owner(Oid relid)
+/* The owner of the query with this definition, or InvalidOid. */
+Oid
+sq_query_owner(Oid definition)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(definition));
 	Oid			owner;
 
 	if (!HeapTupleIsValid(tuple))
@@ -128,7 +129,7 @@ read_query(SqLookup *row)
 	query->name = sq_lookup_text(row, "name");
 	query->query_id = DatumGetInt32(sq_lookup_value(row, "query_id", &isnull));
 	query->definition = DatumGetObjectId(sq_lookup_value(row, "definition", &isnull));
-	query->owner = relation_owner(query->definition);
+	query->owner = sq_query_owner(query->definition);
 	query->sink = DatumGetObjectId(sq_lookup_value(row, "sink", &isnull));
 	query->sources = oid_list(sq_lookup_value(row, "sources", &isnull));
 	query->output_mode = sq_lookup_text(row, "output_mode");
@@ -267,6 +268,17 @@ sq_query_names_active(void)
 	return query_names(&sql, NULL);
 }
 
+/* Names of all queries. */
+List *
+sq_query_names_all(void)
+{
+	static SqSql sql = {
+		"SELECT name FROM streamq.queries ORDER BY query_id", 0, {0}, NULL
+	};
+
+	return query_names(&sql, NULL);
+}
+
 /* Names of the queries that read a source. */
 List *
 sq_query_names_reading(Oid source)
@@ -395,21 +407,25 @@ sq_query_set_stopped(const char *name)
 	(void) sq_engine_run(&sql, &value, NULL);
 }
 
-/* Makes the checkpoint belong to what is here, from the position given. */
-void
+/*
+ * Makes the checkpoint belong to what is here, from the position given; false if
+ * somebody has started the query since it was loaded.
+ */
+bool
 sq_query_set_fresh(const char *name, const char *starting_position)
 {
 	static SqSql sql = {
 		"UPDATE streamq.queries SET starting_position = $2,"
 		" checkpoint_origin = (SELECT id FROM streamq.origin), checkpoint_definition = definition,"
 		" active = false, failed = false, retries = 0, last_error = NULL"
-		" WHERE name = $1",
+		" WHERE name = $1 AND (NOT active OR checkpoint_definition <> definition"
+		" OR checkpoint_origin <> (SELECT id FROM streamq.origin))",
 		2, {TEXTOID, TEXTOID}, NULL
 	};
 	Datum		values[2] = {CStringGetTextDatum(name), CStringGetTextDatum(starting_position)};
 
 	sq_origin_ensure();
-	(void) sq_engine_run(&sql, values, NULL);
+	return sq_engine_run(&sql, values, NULL) > 0;
 }
 
 /*
@@ -433,6 +449,8 @@ sq_query_record_failure(const char *name, const char *message, bool give_up_now)
 	bool		isnull;
 	SqEngine	engine;
 
+	/* the owner may have ALTER ROLE ... SET default_transaction_read_only */
+	XactReadOnly = false;
 	sq_engine_begin(&engine);
 	if (sq_engine_exec(&sql, values, NULL) > 0 &&
 		!DatumGetBool(sq_engine_value(0, 2, &isnull)))
@@ -481,6 +499,9 @@ query_lock_tag(int32 query_id)
 	return lock;
 }
 
+/* the query that this session runs, or 0 */
+static int32 run_here = 0;
+
 /*
  * Takes the lock of whoever runs a query, for the session or the transaction.
  * Without wait, returns false if somebody else has it.
@@ -489,16 +510,51 @@ bool
 sq_query_lock(int32 query_id, bool session, bool wait, SqQueryLock *lock)
 {
 	*lock = query_lock_tag(query_id);
-	return LockAcquire(&lock->tag, ExclusiveLock, session, !wait) != LOCKACQUIRE_NOT_AVAIL;
+	if (LockAcquire(&lock->tag, ExclusiveLock, session, !wait) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	if (session)
+		run_here = query_id;
+	return true;
 }
 
 /* Gives back a session's lock; also in the course of an error. */
 void
 sq_query_unlock(const SqQueryLock *lock)
 {
+	run_here = 0;
 	/* it may have been given back by pg_advisory_unlock_all() */
 	if (LockHeldByMe(&lock->tag, ExclusiveLock))
 		LockRelease(&lock->tag, ExclusiveLock, true);
+}
+
+/*
+ * Errors if a batch of the query is being executed in this session, so that it is a
+ * function called by the batch that asks.  It would wait for itself, or pull away what
+ * the batch stands on: the session has the lock already.
+ */
+void
+sq_query_check_outside(const SqQuery *query)
+{
+	if (query->query_id == run_here)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_IN_USE),
+				 errmsg("cannot control streaming query \"%s\" from within its own batch", query->name),
+				 errdetail("A function called by the query or its sink has tried to.")));
+}
+
+/*
+ * Errors if the query, whose definition the caller has locked, has been given to
+ * somebody else since it was loaded: what he may have put into it must not be executed
+ * with the rights of the former owner (invariant S-1).
+ */
+void
+sq_query_check_owner(const SqQuery *query)
+{
+	if (sq_query_owner(query->definition) != query->owner)
+		ereport(ERROR,
+				(errcode(ERRCODE_T_R_SERIALIZATION_FAILURE),
+				 errmsg("streaming query \"%s\" has been given to another owner meanwhile", query->name),
+				 errhint("Try again.")));
 }
 
 /*

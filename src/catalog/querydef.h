@@ -46,11 +46,13 @@ typedef struct SqQueryLock
 	LOCKTAG		tag;
 } SqQueryLock;
 
+extern Oid	sq_query_owner(Oid definition);
 extern SqQuery *sq_query_load(const char *name, bool missing_ok);
 extern SqQuery *sq_query_load_owned(const char *name);
 extern SqQuery *sq_query_copy(const SqQuery *query);
 extern bool sq_query_same(const SqQuery *a, const SqQuery *b);
 extern List *sq_query_names_active(void);
+extern List *sq_query_names_all(void);
 extern List *sq_query_names_reading(Oid source);
 extern List *sq_query_names_using(Oid relation);
 extern void sq_query_insert(SqQuery *query);
@@ -58,7 +60,7 @@ extern void sq_query_set_definition(const SqQuery *query);
 extern void sq_query_delete(const char *name);
 extern void sq_query_set_started(const char *name, Interval *trigger_interval);
 extern void sq_query_set_stopped(const char *name);
-extern void sq_query_set_fresh(const char *name, const char *starting_position);
+extern bool sq_query_set_fresh(const char *name, const char *starting_position);
 extern int	sq_query_record_failure(const char *name, const char *message, bool give_up_now);
 extern void sq_query_record_recovery(const char *name);
 
@@ -66,6 +68,8 @@ extern Oid	sq_query_table(void);
 extern bool sq_query_lock(int32 query_id, bool session, bool wait,
 						  SqQueryLock *lock);
 extern void sq_query_unlock(const SqQueryLock *lock);
+extern void sq_query_check_outside(const SqQuery *query);
+extern void sq_query_check_owner(const SqQuery *query);
 extern void sq_query_check_mine(const SqQuery *query);
 
 #endif							/* SQ_QUERYDEF_H */

@@ -21,8 +21,6 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 
-#define RESERVED_PREFIX "streamq "
-
 /* The sources of a query (SqSource), as they are registered now. */
 List *
 sq_compile_sources(const SqQuery *query)
@@ -168,11 +166,11 @@ check_names(const Query *select)
 		TargetEntry *tle = lfirst_node(TargetEntry, lc);
 
 		if (!tle->resjunk && tle->resname != NULL &&
-			strncmp(tle->resname, RESERVED_PREFIX, strlen(RESERVED_PREFIX)) == 0)
+			strncmp(tle->resname, SQ_RESERVED_PREFIX, strlen(SQ_RESERVED_PREFIX)) == 0)
 			ereport(ERROR,
 					(errcode(ERRCODE_RESERVED_NAME),
 					 errmsg("column name \"%s\" is reserved", tle->resname),
-					 errdetail("Names that begin with \"%s\" are used by streamq.", RESERVED_PREFIX)));
+					 errdetail("Names that begin with \"%s\" are used by streamq.", SQ_RESERVED_PREFIX)));
 	}
 }
 
@@ -228,6 +226,7 @@ sq_compile(const SqQuery *query)
 	Query	   *select = sq_streams_definition(query->definition);
 	SqCompiled *compiled;
 
+	sq_query_check_owner(query);
 	name_columns(select, query->definition);
 	compiled = sq_compile_select(query, select);
 	if ((compiled->aggregation != NULL) != (query->strategy != NULL))

@@ -10,6 +10,9 @@
 #include "compiler/aggregation.h"
 #include "nodes/parsenodes.h"
 
+/* how columns of the engine's own are called, that stand beside those of the user */
+#define SQ_RESERVED_PREFIX "streamq "
+
 /*
  * Parameters of all statements of a query, after the two of each source: see
  * sq_compiled_param().

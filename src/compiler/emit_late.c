@@ -93,6 +93,9 @@ passed_columns(Oid relid)
 	{
 		Form_pg_attribute column = TupleDescAttr(desc, i);
 
+		if (strncmp(NameStr(column->attname), SQ_RESERVED_PREFIX, strlen(SQ_RESERVED_PREFIX)) == 0)
+			refuse_late_sink(psprintf("Column \"%s\" of its source has a name that streamq uses itself.",
+									  NameStr(column->attname)));
 		if (!column->attisdropped)
 			result = lappend(result, passed(column->attnum, column->atttypid, column->atttypmod,
 											column->attcollation, NameStr(column->attname)));

@@ -84,14 +84,15 @@ sq_sink_create(const char *sink, const char *query_name, Oid definition)
 	return get_relname_relid(name->relname, nspid);
 }
 
-/* true for what belongs to the engine */
-static bool
-is_ours(Oid relid)
+/* True for what belongs to the engine, states of queries included. */
+bool
+sq_sink_is_ours(Oid relid)
 {
 	Oid			nspid = get_rel_namespace(relid);
 
 	return nspid == get_namespace_oid(SQ_SCHEMA, false) ||
-		nspid == get_namespace_oid(SQ_QUERY_SCHEMA, false);
+		nspid == get_namespace_oid(SQ_QUERY_SCHEMA, false) ||
+		nspid == get_namespace_oid(SQ_STATE_SCHEMA, false);
 }
 
 /* Refuses relations that cannot be a sink. */
@@ -113,7 +114,7 @@ sq_sink_check_kind(Oid sink)
 				 errmsg("temporary table \"%s\" cannot be a sink", name),
 				 errdetail("Other sessions, such as the background workers, cannot use it."),
 				 errhint("Use a permanent or an unlogged table.")));
-	if (IsCatalogRelationOid(sink) || is_ours(sink))
+	if (IsCatalogRelationOid(sink) || sq_sink_is_ours(sink))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("system catalog \"%s\" cannot be a sink", name)));

@@ -10,6 +10,7 @@
 
 extern Oid	sq_sink_find(const char *sink, const char *query_name);
 extern Oid	sq_sink_create(const char *sink, const char *query_name, Oid definition);
+extern bool sq_sink_is_ours(Oid relid);
 extern void sq_sink_check_kind(Oid sink);
 extern void sq_sink_check_columns(Oid sink, Oid definition);
 extern void sq_sink_check_sources(Oid relation, List *sources);

@@ -37,6 +37,15 @@ sq_source_guard(Relation rel)
 	return find_guard(rel, false);
 }
 
+/* True if every UPDATE of a table is refused. */
+bool
+sq_source_is_guarded(Relation rel)
+{
+	const Trigger *trigger = find_guard(rel, true);
+
+	return trigger != NULL && trigger->tgenabled == TRIGGER_FIRES_ALWAYS;
+}
+
 /*
  * Errors if the trigger of a source is not armed on one of its physical
  * relations, which the caller has locked.
@@ -49,9 +58,8 @@ sq_source_check_guard(List *relations)
 	foreach(lc, relations)
 	{
 		Relation	rel = table_open(lfirst_oid(lc), NoLock);
-		const Trigger *trigger = find_guard(rel, true);
 
-		if (trigger == NULL || trigger->tgenabled != TRIGGER_FIRES_ALWAYS)
+		if (!sq_source_is_guarded(rel))
 			ereport(ERROR,
 					(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 					 errmsg("source \"%s\" is not protected against UPDATE",

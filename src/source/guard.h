@@ -11,6 +11,7 @@
 #include "utils/reltrigger.h"
 
 extern const Trigger *sq_source_guard(Relation rel);
+extern bool sq_source_is_guarded(Relation rel);
 extern void sq_source_check_guard(List *relations);
 
 #endif							/* SQ_GUARD_H */

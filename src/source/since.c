@@ -22,6 +22,7 @@
 #include "fmgr.h"
 #include "nodes/execnodes.h"
 #include "nodes/pathnodes.h"
+#include "source/guard.h"
 #include "source/range.h"
 #include "source/readplan.h"
 #include "storage/bufmgr.h"
@@ -143,10 +144,15 @@ begin_unplanned(SinceState *state, SampleScanState *node, Datum *params)
 	end.offset = sq_offset_copy(DatumGetSqOffset(params[1]));
 	sq_range_open(&state->range, rel, &start, &end);
 	check_snapshot(node->ss.ps.state->es_snapshot, end.offset);
-	state->listed = sq_arrivals_blocks(rel, &start, &end, RelationGetNumberOfBlocks(rel), &found,
-									   NULL);
-	state->blocks = found.blocks;
-	state->nblocks = found.nblocks;
+
+	/* an UPDATE that keeps the row on its page (HOT) is not in the map */
+	state->listed = sq_source_is_guarded(rel) &&
+		sq_arrivals_blocks(rel, &start, &end, RelationGetNumberOfBlocks(rel), &found, NULL);
+	if (state->listed)
+	{
+		state->blocks = found.blocks;
+		state->nblocks = found.nblocks;
+	}
 	MemoryContextSwitchTo(old);
 }
 

@@ -57,7 +57,7 @@ pages_needed(Oid relid, BlockNumber pages)
 
 	if (SPI_connect() != SPI_OK_CONNECT)
 		elog(ERROR, "SPI_connect failed");
-	if (SPI_execute(psprintf("SELECT coalesce(pg_catalog.sum(pg_catalog.pg_column_size(s.*) + %d), 0)::pg_catalog.float8"
+	if (SPI_execute(psprintf("SELECT coalesce(pg_catalog.sum(pg_catalog.pg_column_size(s.*) OPERATOR(pg_catalog.+) %d), 0)::pg_catalog.float8"
 							 " FROM %s s TABLESAMPLE pg_catalog.system (%.6f)",
 							 TUPLE_OVERHEAD, name_of(relid), 100 * fraction), false, 1) != SPI_OK_SELECT)
 		elog(ERROR, "SPI_execute failed");

@@ -9,7 +9,6 @@
 #include "catalog/querydef.h"
 #include "compiler/aggregation.h"
 
-#define SQ_STATE_SCHEMA "streamq_state"
 
 /* which of a query's tables */
 typedef enum SqStateTable

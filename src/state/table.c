@@ -29,6 +29,7 @@
 #include "nodes/nodeFuncs.h"
 #include "spi.h"
 #include "storage/lmgr.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
@@ -81,9 +82,14 @@ sq_state_relations(int32 query_id)
 
 /* ----------------------------------------------------------------- columns */
 
+/* the right to the type is the user's, as the table is going to be */
 static void
 add_column(StringInfo columns, const char *name, Oid type, int32 typmod, Oid collation)
 {
+	AclResult	result = pg_type_aclcheck(type, GetUserId(), ACL_USAGE);
+
+	if (result != ACLCHECK_OK)
+		aclcheck_error_type(result, type);
 	appendStringInfo(columns, "%s%s %s", columns->len > 0 ? ", " : "", name,
 					 sq_tree_type(type, typmod, collation));
 }
@@ -158,8 +164,9 @@ create_table(const SqQuery *query, const char *name, const char *columns, const 
 	ObjectAddress table;
 	ObjectAddress definition;
 
+	sq_engine_check_tablespace(false);
 	sq_engine_begin(&engine);
-	sq_engine_command(psprintf("CREATE TABLE %s (%s) WITH (fillfactor = %d)",
+	sq_engine_command(psprintf("CREATE TABLE %s (%s) USING heap WITH (fillfactor = %d)",
 							   qualified(name), columns, SQ_FILLFACTOR));
 	sq_engine_command(indexes);
 	sq_engine_command(psprintf("ALTER TABLE %s OWNER TO %s", qualified(name),

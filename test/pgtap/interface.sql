@@ -31,6 +31,8 @@ INSERT INTO contract VALUES
 	('live', 'f', 'name text', 'SETOF record', 'v'),
 	('verify', 'f', 'name text, OUT difference text, OUT row_data jsonb, OUT explained_by_late_rows boolean', 'SETOF record', 'v'),
 	('current_offset', 'f', '', 'pg_snapshot', 's'),
+	('pending', 'f', 'name text, OUT pages bigint, OUT rows bigint', 'record', 'v'),
+	('arrivals', 'f', 'relation regclass, OUT block bigint, OUT least_xid xid8, OUT greatest_xid xid8', 'SETOF record', 'v'),
 	('since', 'f', 'internal', 'tsm_handler', 'v');
 SET intervalstyle = 'postgres';
 SELECT is(count(p.oid), 1::bigint, format('there is one %s', c.name))
@@ -51,7 +53,7 @@ ORDER BY c.name;
 SELECT ok(NOT p.proisstrict, format('%s: called with NULL', p.proname))
 FROM pg_proc p WHERE pronamespace = 'streamq'::regnamespace AND prokind IN ('f', 'p')
 AND proname IN ('add_source', 'drop_source', 'create_query', 'alter_query', 'drop_query', 'start', 'stop', 'run', 'wait', 'reset', 'explain',
-	'state', 'live', 'verify')
+	'state', 'live', 'verify', 'pending', 'arrivals')
 ORDER BY proname;
 -- what statements of the engine call; users may, but need not
 CREATE TEMP TABLE helpers (function text, result text, volatility "char", parallel "char", strict boolean);
@@ -62,6 +64,7 @@ INSERT INTO helpers VALUES
 	('resume_state(regprocedure,anyelement,"any",boolean)', 'anyelement', 's', 'r', false),
 	('row_image(record)', 'bytea', 's', 's', true),
 	('was_read(internal,oid,tid,xid,"any")', 'boolean', 's', 'r', false),
+	('arrivals_handler(internal)', 'index_am_handler', 'v', 'u', true),
 	('query_owner(regclass)', 'oid', 's', 's', true),
 	('worker_activity()', 'SETOF record', 'v', 'u', false);
 SELECT is(pg_get_function_result(p.oid), h.result, format('%s: result', h.function)),
@@ -81,12 +84,13 @@ SELECT is_empty($$
 SELECT has_view('streamq', 'status', 'view status');
 SELECT columns_are('streamq', 'status', ARRAY['name', 'owner', 'state', 'output_mode', 'sink', 'sources', 'trigger_interval',
 	'batch_id', 'watermark', 'total_input_rows', 'total_late_rows', 'total_output_rows', 'state_rows', 'total_trimmed_rows', 'last_batch_at',
-	'last_error', 'retries', 'worker_pid'],
+	'last_error', 'retries', 'worker_pid', 'pending_pages', 'pending_rows'],
 	'columns of status');
 SELECT col_type_is('streamq', 'status', c, t, format('status.%s: %s', c, t))
 FROM (VALUES ('name', 'text'), ('owner', 'name'), ('state', 'text'), ('sink', 'regclass'), ('sources', 'regclass[]'), ('trigger_interval', 'interval'),
 	('batch_id', 'bigint'), ('watermark', 'timestamp with time zone'), ('total_input_rows', 'bigint'), ('total_late_rows', 'bigint'), ('state_rows', 'bigint'), ('total_trimmed_rows', 'bigint'),
-	('last_batch_at', 'timestamp with time zone'), ('retries', 'integer'), ('worker_pid', 'integer')) AS x (c, t);
+	('last_batch_at', 'timestamp with time zone'), ('retries', 'integer'), ('worker_pid', 'integer'),
+	('pending_pages', 'bigint'), ('pending_rows', 'bigint')) AS x (c, t);
 SELECT has_view('streamq', 'progress', 'view progress');
 SELECT columns_are('streamq', 'progress', ARRAY['name', 'batch_id', 'started_at', 'duration_ms', 'input_rows', 'late_rows', 'output_rows',
 	'state_rows', 'trimmed_rows', 'watermark', 'batch_watermark', 'max_event_time', 'input_rows_per_second', 'processed_rows_per_second'],
