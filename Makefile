@@ -14,6 +14,7 @@ OBJS = $(WIN32RES) \
 	src/settings.o \
 	src/spi.o \
 	src/lookup.o \
+	src/catalog/origin.o \
 	src/catalog/querydef.o \
 	src/catalog/checkpoint.o \
 	src/catalog/sourcedef.o \

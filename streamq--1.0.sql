@@ -23,15 +23,24 @@ GRANT USAGE ON SCHEMA streamq_state TO PUBLIC;
 
 CREATE TABLE streamq.sources (
 	source regclass PRIMARY KEY,
-	event_time smallint,
+	event_time name,
 	watermark_delay interval,
 	CHECK (watermark_delay IS NULL OR event_time IS NOT NULL)
 );
 COMMENT ON TABLE streamq.sources IS 'the append-only tables that are declared as streams';
 COMMENT ON COLUMN streamq.sources.source IS 'the table, the root of its partitions if it has any';
-COMMENT ON COLUMN streamq.sources.event_time IS 'number (pg_attribute.attnum) of the event-time column';
+COMMENT ON COLUMN streamq.sources.event_time IS 'the event-time column';
 COMMENT ON COLUMN streamq.sources.watermark_delay IS 'how far the watermark stays behind the greatest event time seen';
 GRANT SELECT ON streamq.sources TO PUBLIC;
+
+/*
+ * Not to be dumped, as opposed to the other tables: so a restored database has another
+ * origin than the checkpoints in it.  pg_upgrade and physical copies keep it.
+ */
+CREATE TABLE streamq.origin (id uuid PRIMARY KEY);
+CREATE UNIQUE INDEX origin_one ON streamq.origin ((true));
+COMMENT ON TABLE streamq.origin IS 'a random value that stands for this database, made with its first query; not in a dump';
+GRANT SELECT ON streamq.origin TO PUBLIC;
 
 CREATE TABLE streamq.queries (
 	name text PRIMARY KEY,
@@ -48,7 +57,7 @@ CREATE TABLE streamq.queries (
 	state_keys smallint[] NOT NULL,
 	state_calls smallint[] NOT NULL,
 	late_sink regclass,
-	checkpoint_cluster bigint NOT NULL,
+	checkpoint_origin uuid NOT NULL,
 	checkpoint_definition oid NOT NULL,
 	active boolean NOT NULL DEFAULT false,
 	trigger_interval interval,
@@ -65,7 +74,7 @@ COMMENT ON COLUMN streamq.queries.strategy_reason IS 'why that strategy was chos
 COMMENT ON COLUMN streamq.queries.state_keys IS 'numbers n of the columns k<n> of the state table, for each group key in the order of the query';
 COMMENT ON COLUMN streamq.queries.state_calls IS 'numbers n of the columns s<n> of the state table, for each different aggregate call in the order of the query';
 COMMENT ON COLUMN streamq.queries.late_sink IS 'table that receives rows of the source that come too late; NULL: they are counted only';
-COMMENT ON COLUMN streamq.queries.checkpoint_cluster IS 'system identifier of the cluster that the checkpoint belongs to';
+COMMENT ON COLUMN streamq.queries.checkpoint_origin IS 'streamq.origin of the database that the checkpoint belongs to; differs from it after a dump and restore';
 COMMENT ON COLUMN streamq.queries.checkpoint_definition IS 'OID of the definition that the checkpoint belongs to; differs from it after a dump and restore';
 COMMENT ON COLUMN streamq.queries.active IS 'true from start() to stop(): workers run it';
 COMMENT ON COLUMN streamq.queries.retries IS 'failures since the last batch that went well';
@@ -319,7 +328,8 @@ COMMENT ON FUNCTION streamq.pending(text) IS
 CREATE VIEW streamq.status WITH (security_barrier) AS
 	SELECT q.name,
 		   pg_get_userbyid(streamq.query_owner(q.definition)) AS owner,
-		   CASE WHEN q.failed THEN 'failed'
+		   CASE WHEN r.is_restored THEN 'stopped'
+				WHEN q.failed THEN 'failed'
 				WHEN l.pid IS NOT NULL THEN 'running'
 				WHEN NOT q.active THEN 'stopped'
 				WHEN q.retries > 0 THEN 'retrying'
@@ -332,10 +342,15 @@ CREATE VIEW streamq.status WITH (security_barrier) AS
 		   c.state_rows,
 		   coalesce(c.total_trimmed_rows, 0) AS total_trimmed_rows,
 		   c.started_at + c.duration_ms * interval '1 millisecond' AS last_batch_at,
-		   q.last_error, q.last_error_detail, q.retries,
+		   CASE WHEN r.is_restored THEN 'restored from a dump: the checkpoint belongs to another database; use streamq.reset()'
+				ELSE q.last_error END AS last_error,
+		   CASE WHEN NOT r.is_restored THEN q.last_error_detail END AS last_error_detail,
+		   q.retries,
 		   coalesce(l.pid, a.worker_pid) AS worker_pid,
 		   p.pages AS pending_pages, p.rows AS pending_rows
 	FROM streamq.queries q
+		 CROSS JOIN LATERAL (SELECT q.checkpoint_origin IS DISTINCT FROM (SELECT id FROM streamq.origin)
+			OR q.checkpoint_definition <> q.definition::oid) AS r(is_restored)
 		 LEFT JOIN LATERAL (SELECT * FROM streamq.commits c WHERE c.name = q.name
 							ORDER BY c.batch_id DESC LIMIT 1) c ON true
 		 LEFT JOIN pg_locks l ON l.locktype = 'object' AND l.granted
@@ -385,6 +400,17 @@ CREATE EVENT TRIGGER streamq_table_rewrite ON table_rewrite
 	EXECUTE FUNCTION streamq.on_table_rewrite();
 ALTER EVENT TRIGGER streamq_table_rewrite ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER streamq_table_rewrite IS 'refuses an ALTER TABLE that rewrites a source';
+
+CREATE FUNCTION streamq.on_rename() RETURNS event_trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'streamq_on_rename';
+COMMENT ON FUNCTION streamq.on_rename() IS
+	'event trigger: takes down the new name of an event-time column';
+CREATE EVENT TRIGGER streamq_rename ON ddl_command_end
+	WHEN TAG IN ('ALTER TABLE', 'ALTER FOREIGN TABLE', 'ALTER INDEX', 'ALTER MATERIALIZED VIEW',
+				 'ALTER TYPE', 'ALTER VIEW')
+	EXECUTE FUNCTION streamq.on_rename();
+ALTER EVENT TRIGGER streamq_rename ENABLE ALWAYS;
+COMMENT ON EVENT TRIGGER streamq_rename IS 'takes down the new name of an event-time column';
 
 CREATE FUNCTION streamq.on_sql_drop() RETURNS event_trigger
 	LANGUAGE C AS 'MODULE_PATHNAME', 'streamq_on_sql_drop';

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 #
-# lib.sh: what scripts/test, scripts/demo and scripts/bench have in common.
+# lib.sh: what scripts/test, scripts/demo, scripts/bench and scripts/soak have in common.
 #
 # Sourced, never run.  A script that uses it goes through these steps:
 #

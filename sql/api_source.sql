@@ -96,11 +96,11 @@ SELECT streamq.add_source('domains', 'm', '1 hour');
 SELECT streamq.add_source('times', 'at', '10 minutes');
 ALTER TABLE times RENAME COLUMN at TO happened_at;
 SELECT s.source, a.attname, s.watermark_delay
-FROM streamq.sources s JOIN pg_attribute a ON (attrelid, attnum) = (source, s.event_time)
+FROM streamq.sources s JOIN pg_attribute a ON (attrelid, attname) = (source, s.event_time)
 ORDER BY s.source::text;
 ALTER TABLE times DROP COLUMN happened_at;
 SELECT s.source, a.attname, s.watermark_delay
-FROM streamq.sources s JOIN pg_attribute a ON (attrelid, attnum) = (source, s.event_time)
+FROM streamq.sources s JOIN pg_attribute a ON (attrelid, attname) = (source, s.event_time)
 ORDER BY s.source::text;
 DROP TABLE domains, times;
 SELECT * FROM streamq.sources;

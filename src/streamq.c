@@ -30,5 +30,8 @@ _PG_init(void)
 	sq_shared_define();
 	sq_pause_install();
 	sq_notice_install();
-	sq_launcher_register();
+
+	/* pg_upgrade has a server to itself, with databases that are not complete */
+	if (!IsBinaryUpgrade)
+		sq_launcher_register();
 }

@@ -12,6 +12,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "api/define.h"
+#include "batch/batch.h"
 #include "batch/runner.h"
 #include "catalog/dependency.h"
 #include "catalog/indexing.h"
@@ -325,6 +326,7 @@ streamq_alter_query(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("cannot alter streaming query \"%s\" while it is running", query->name),
 				 errhint("Use streamq.stop() first.")));
+	sq_batch_check_checkpoint(query);
 	sq_state_set_owner(query);
 	sq_runner_become_owner(query, &identity);
 	nest_level = sq_settings_push(query->settings);

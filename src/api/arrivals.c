@@ -168,9 +168,7 @@ find_pending(const SqQuery *query, Pending *pending)
 	SqPosition	end = {0};
 	ListCell   *lc;
 
-	if (query->checkpoint_cluster != GetSystemIdentifier() ||
-		query->checkpoint_definition != query->definition ||
-		!lock_relations(query, &relations))
+	if (query->is_restored || !lock_relations(query, &relations))
 		return false;
 	checkpoint = sq_checkpoint_load(query->name, relations);
 	end.offset = sq_offset_capture(GetActiveSnapshot());

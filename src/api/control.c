@@ -3,6 +3,7 @@
  *		SQL functions that control the background: start, stop, wait.
  */
 #include "api/api.h"
+#include "api/define.h"
 
 #include "access/table.h"
 #include "batch/aggregate.h"
@@ -60,12 +61,15 @@ streamq_start(PG_FUNCTION_ARGS)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("streamq must be loaded via shared_preload_libraries to run queries in the background"),
 				 errhint("Add streamq to shared_preload_libraries and restart the server, or use CALL streamq.run().")));
+	sq_batch_check_checkpoint(query);
 	if (query->active)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("streaming query \"%s\" is already started", name),
 				 errhint("Use streamq.stop() first.")));
 	sq_query_set_started(name, interval);
+	/* pg_upgrade has not taken that */
+	sq_define_depend(query);
 	sq_shared_sync_at_commit();
 	PG_RETURN_VOID();
 }

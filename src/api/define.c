@@ -373,9 +373,22 @@ sq_define_store(const char *name, Query *query)
 static void
 depend_on_sink(Oid definition, Oid sink)
 {
+	static SqSql sql = {
+		"SELECT FROM pg_catalog.pg_depend WHERE classid = 'pg_catalog.pg_class'::pg_catalog.regclass"
+		" AND objid = $1 AND refclassid = classid AND refobjid = $2",
+		2, {OIDOID, OIDOID}, NULL
+	};
+	Datum		values[2] = {ObjectIdGetDatum(definition), ObjectIdGetDatum(sink)};
 	ObjectAddress view;
 	ObjectAddress table;
+	SqEngine	engine;
+	bool		found;
 
+	sq_engine_begin(&engine);
+	found = sq_engine_query(&sql, values, NULL) > 0;
+	sq_engine_end(&engine);
+	if (found)
+		return;
 	ObjectAddressSet(view, RelationRelationId, definition);
 	ObjectAddressSet(table, RelationRelationId, sink);
 	recordDependencyOn(&view, &table, DEPENDENCY_NORMAL);
@@ -587,6 +600,23 @@ max_rows_argument(FunctionCallInfo fcinfo)
 	return PG_GETARG_INT64(6);
 }
 
+/*
+ * Where only schemas have been restored from a dump, there are definitions of queries
+ * that are not known: drops such a one.
+ */
+static void
+drop_leftover(const char *name)
+{
+	ObjectAddress view;
+	Oid			relid = get_relname_relid(name, get_namespace_oid(SQ_QUERY_SCHEMA, false));
+
+	if (!OidIsValid(relid) || !pg_class_ownercheck(relid, GetUserId()))
+		return;
+	ObjectAddressSet(view, RelationRelationId, relid);
+	performDeletion(&view, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);
+	CommandCounterIncrement();
+}
+
 /* Makes a query without a checkpoint read only what comes from now on. */
 void
 sq_api_start_latest(const char *name, List *sources)
@@ -643,6 +673,7 @@ streamq_create_query(PG_FUNCTION_ARGS)
 
 	query->owner = GetUserId();
 	query->settings = sq_settings_capture();
+	drop_leftover(query->name);
 	query->definition = sq_define_store(query->name, select);
 
 	query->sink = sq_sink_find(sink, query->name);
@@ -722,8 +753,6 @@ make_state_anew(const SqQuery *query)
 	compiled = sq_compile(query);
 	sq_settings_pop(nest_level);
 	sq_runner_become_self(&identity);
-	sq_state_drop(query->query_id);
-	CommandCounterIncrement();
 	sq_state_create(query, compiled->aggregation);
 }
 
@@ -750,6 +779,8 @@ streamq_reset(PG_FUNCTION_ARGS)
 	sq_checkpoint_delete(name);
 	if (query->strategy != NULL && strcmp(query->strategy, SQ_STRATEGY_STATE) == 0)
 		make_state_anew(query);
+	/* that is neither in a dump nor taken by pg_upgrade */
+	sq_define_depend(query);
 	if (strcmp(position, "latest") == 0)
 		sq_api_start_latest(name, query->sources);
 	PG_RETURN_VOID();

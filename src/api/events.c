@@ -22,6 +22,7 @@
 #include "utils/memutils.h"
 
 PG_FUNCTION_INFO_V1(streamq_on_table_rewrite);
+PG_FUNCTION_INFO_V1(streamq_on_rename);
 PG_FUNCTION_INFO_V1(streamq_on_sql_drop);
 PG_FUNCTION_INFO_V1(streamq_on_alter_table);
 PG_FUNCTION_INFO_V1(streamq_on_alter_view);
@@ -58,6 +59,24 @@ streamq_on_table_rewrite(PG_FUNCTION_ARGS)
 						get_rel_name(relid)),
 				 errdetail("All of its rows would be taken for new rows."),
 				 errhint("Change the table in a way that does not rewrite it, or use streamq.drop_source() first.")));
+	}
+	PG_RETURN_NULL();
+}
+
+/* Takes down the new name of a source's event-time column. */
+Datum
+streamq_on_rename(PG_FUNCTION_ARGS)
+{
+	Node	   *statement;
+
+	check_called_as_event_trigger(fcinfo, "on_rename");
+	statement = ((EventTriggerData *) fcinfo->context)->parsetree;
+	if (IsA(statement, RenameStmt))
+	{
+		RenameStmt *rename = (RenameStmt *) statement;
+
+		if (rename->renameType == OBJECT_COLUMN || rename->renameType == OBJECT_ATTRIBUTE)
+			sq_source_follow_rename(rename->subname, rename->newname);
 	}
 	PG_RETURN_NULL();
 }
@@ -134,11 +153,9 @@ forget_relation(Oid relid)
 }
 
 static void
-check_dropped_column(Oid relid, AttrNumber column)
+check_dropped_column(Oid relid)
 {
-	SqSource   *source = sq_source_load(relid);
-
-	if (source != NULL && source->event_time == column)
+	if (sq_source_lacks_event_time(relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 				 errmsg("cannot drop the event-time column of source \"%s\"",
@@ -194,7 +211,7 @@ streamq_on_sql_drop(PG_FUNCTION_ARGS)
 		if (!OidIsValid(dropped->relid))
 			check_dropped_trigger();
 		else if (dropped->column != 0)
-			check_dropped_column(dropped->relid, dropped->column);
+			check_dropped_column(dropped->relid);
 		else
 			forget_relation(dropped->relid);
 	}

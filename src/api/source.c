@@ -141,20 +141,37 @@ check_delay(Interval *delay)
 				 errmsg("watermark delay must not be negative")));
 }
 
+/* the name of the trigger that refuses UPDATE, or NULL */
+static char *
+guard_name(Oid relid)
+{
+	Relation	rel = relation_open(relid, NoLock);
+	const Trigger *trigger = sq_source_guard(rel);
+	char	   *name = trigger ? pstrdup(trigger->tgname) : NULL;
+
+	relation_close(rel, NoLock);
+	return name;
+}
+
 /*
  * The trigger is one for each row, as only those are cloned to partitions,
  * present and future.  ALWAYS, so that it also fires for logical replication.
+ * The table may have it already, where only schemas have been restored from a dump.
  */
 static void
-create_trigger(Oid relid)
+ensure_guard(Oid relid)
 {
-	char	   *name = psprintf("streamq_append_only_%u", relid);
+	char	   *name = guard_name(relid);
 
-	sq_execute_as_user(psprintf("CREATE TRIGGER %s BEFORE UPDATE ON %s FOR EACH ROW "
-								"EXECUTE FUNCTION streamq.refuse_update()",
-								name, qualified_name(relid)));
+	if (name == NULL)
+	{
+		name = psprintf("streamq_append_only_%u", relid);
+		sq_execute_as_user(psprintf("CREATE TRIGGER %s BEFORE UPDATE ON %s FOR EACH ROW "
+									"EXECUTE FUNCTION streamq.refuse_update()",
+									name, qualified_name(relid)));
+	}
 	sq_execute_as_user(psprintf("ALTER TABLE %s ENABLE ALWAYS TRIGGER %s",
-								qualified_name(relid), name));
+								qualified_name(relid), quote_identifier(name)));
 }
 
 /*
@@ -312,7 +329,7 @@ sq_api_add_source(Oid relid, const char *column, Interval *delay)
 		check_delay(delay);
 	relation_close(rel, NoLock);
 
-	create_trigger(relid);
+	ensure_guard(relid);
 	if (!is_part_of_source(relid))
 		sq_api_remake_maps(relid);
 	ensure_map(relid);
@@ -348,14 +365,19 @@ streamq_drop_source(PG_FUNCTION_ARGS)
 	Oid			relid;
 	Relation	rel;
 	List	   *queries;
-	const Trigger *trigger;
-	char	   *trigger_name;
+	char	   *guard;
 
 	if (PG_ARGISNULL(0))
 		sq_api_null_argument("source");
 	relid = PG_GETARG_OID(0);
 	rel = open_relation(relid);
-	if (sq_source_load(relid) == NULL)
+	guard = guard_name(relid);
+
+	/*
+	 * what is left of one in a database restored without the engine's tables
+	 * may go, too
+	 */
+	if (sq_source_load(relid) == NULL && guard == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("table \"%s\" is not a source", RelationGetRelationName(rel))));
@@ -369,12 +391,10 @@ streamq_drop_source(PG_FUNCTION_ARGS)
 						RelationGetRelationName(rel)),
 				 errdetail("Streaming query \"%s\" reads it.", (char *) linitial(queries)),
 				 errhint("Use streamq.drop_query() first.")));
-	trigger = sq_source_guard(rel);
-	trigger_name = trigger ? pstrdup(trigger->tgname) : NULL;
 	relation_close(rel, NoLock);
 	sq_source_delete(relid);
-	if (trigger_name != NULL)
-		sq_execute_as_user(psprintf("DROP TRIGGER %s ON %s", quote_identifier(trigger_name),
+	if (guard != NULL)
+		sq_execute_as_user(psprintf("DROP TRIGGER %s ON %s", quote_identifier(guard),
 									qualified_name(relid)));
 	drop_map(relid);
 	PG_RETURN_VOID();

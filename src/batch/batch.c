@@ -11,7 +11,6 @@
  */
 #include "batch/batch.h"
 
-#include "access/xlog.h"
 #include "arrivals/arrivals.h"
 #include "catalog/pg_inherits.h"
 #include "batch/aggregate.h"
@@ -49,18 +48,17 @@ keeps_state(const SqQuery *query)
 
 /*
  * Errors if a query's checkpoint is not of this database: it counts the transactions
- * of the cluster in which it was made, for the relations that were there.
+ * of the one in which it was made, for the relations that were there.
  */
 void
 sq_batch_check_checkpoint(const SqQuery *query)
 {
-	if (query->checkpoint_cluster != GetSystemIdentifier() ||
-		query->checkpoint_definition != query->definition)
+	if (query->is_restored)
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the checkpoint of streaming query \"%s\" belongs to another database",
 						query->name),
-				 errdetail("The query has been restored from a dump; its offsets count the transactions of the cluster in which it ran."),
+				 errdetail("The query has been restored from a dump; its offsets count the transactions of the database in which it ran."),
 				 errhint("Use streamq.reset() to begin anew, from \"earliest\" with an empty sink, or from \"latest\".")));
 }
 

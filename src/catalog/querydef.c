@@ -18,6 +18,7 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/namespace.h"
+#include "catalog/origin.h"
 #include "catalog/pg_type.h"
 #include "lookup.h"
 #include "mb/pg_wchar.h"
@@ -146,13 +147,14 @@ read_query(SqLookup *row)
 	query->state_calls = number_list(sq_lookup_value(row, "state_calls", &isnull));
 	value = sq_lookup_value(row, "late_sink", &isnull);
 	query->late_sink = isnull ? InvalidOid : DatumGetObjectId(value);
-	query->checkpoint_cluster = (uint64) DatumGetInt64(sq_lookup_value(row, "checkpoint_cluster", &isnull));
-	query->checkpoint_definition = DatumGetObjectId(sq_lookup_value(row, "checkpoint_definition", &isnull));
-	query->active = DatumGetBool(sq_lookup_value(row, "active", &isnull));
+	query->is_restored =
+		!sq_origin_is(DatumGetUUIDP(sq_lookup_value(row, "checkpoint_origin", &isnull))) ||
+		DatumGetObjectId(sq_lookup_value(row, "checkpoint_definition", &isnull)) != query->definition;
+	query->active = !query->is_restored && DatumGetBool(sq_lookup_value(row, "active", &isnull));
 	value = sq_lookup_value(row, "trigger_interval", &isnull);
 	if (!isnull)
 		query->trigger_interval = DatumGetIntervalP(datumCopy(value, false, sizeof(Interval)));
-	query->failed = DatumGetBool(sq_lookup_value(row, "failed", &isnull));
+	query->failed = !query->is_restored && DatumGetBool(sq_lookup_value(row, "failed", &isnull));
 	query->retries = DatumGetInt32(sq_lookup_value(row, "retries", &isnull));
 	query->last_error = sq_lookup_text(row, "last_error");
 	query->place = row->row->t_self;
@@ -313,16 +315,16 @@ sq_query_insert(SqQuery *query)
 {
 	static SqSql sql = {
 		"INSERT INTO streamq.queries (name, definition, sink, sources, output_mode,"
-		" starting_position, max_rows_per_batch, settings, checkpoint_cluster,"
+		" starting_position, max_rows_per_batch, settings, checkpoint_origin,"
 		" checkpoint_definition, strategy, strategy_reason, state_keys, state_calls, late_sink)"
-		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $2, $10, $11, $12, $13, $14)"
-		" RETURNING query_id",
-		14, {TEXTOID, REGCLASSOID, REGCLASSOID, REGCLASSARRAYOID, TEXTOID,
-			TEXTOID, INT8OID, TEXTARRAYOID, INT8OID, TEXTOID, TEXTOID, INT2ARRAYOID,
+		" VALUES ($1, $2, $3, $4, $5, $6, $7, $8, (SELECT id FROM streamq.origin), $2,"
+		" $9, $10, $11, $12, $13) RETURNING query_id",
+		13, {TEXTOID, REGCLASSOID, REGCLASSOID, REGCLASSARRAYOID, TEXTOID,
+			TEXTOID, INT8OID, TEXTARRAYOID, TEXTOID, TEXTOID, INT2ARRAYOID,
 		INT2ARRAYOID, REGCLASSOID}, NULL
 	};
-	Datum		values[14];
-	char		nulls[14];
+	Datum		values[13];
+	char		nulls[13];
 	bool		isnull;
 	SqEngine	engine;
 
@@ -337,19 +339,19 @@ sq_query_insert(SqQuery *query)
 	if (query->max_rows_per_batch == 0)
 		nulls[6] = 'n';
 	values[7] = text_array(query->settings);
-	values[8] = Int64GetDatum((int64) GetSystemIdentifier());
 	if (query->strategy == NULL)
-		nulls[9] = nulls[10] = 'n';
+		nulls[8] = nulls[9] = 'n';
 	else
 	{
-		values[9] = CStringGetTextDatum(query->strategy);
-		values[10] = CStringGetTextDatum(query->strategy_reason);
+		values[8] = CStringGetTextDatum(query->strategy);
+		values[9] = CStringGetTextDatum(query->strategy_reason);
 	}
-	values[11] = number_array(query->state_keys);
-	values[12] = number_array(query->state_calls);
-	values[13] = ObjectIdGetDatum(query->late_sink);
+	values[10] = number_array(query->state_keys);
+	values[11] = number_array(query->state_calls);
+	values[12] = ObjectIdGetDatum(query->late_sink);
 	if (!OidIsValid(query->late_sink))
-		nulls[13] = 'n';
+		nulls[12] = 'n';
+	sq_origin_ensure();
 	sq_engine_begin(&engine);
 	sq_engine_exec(&sql, values, nulls);
 	query->query_id = DatumGetInt32(sq_engine_value(0, 1, &isnull));
@@ -418,15 +420,15 @@ sq_query_set_fresh(const char *name, const char *starting_position)
 {
 	static SqSql sql = {
 		"UPDATE streamq.queries SET starting_position = $2,"
-		" checkpoint_cluster = $3, checkpoint_definition = definition,"
-		" failed = false, retries = 0, last_error = NULL, last_error_detail = NULL"
-		" WHERE name = $1 AND NOT active",
-		3, {TEXTOID, TEXTOID, INT8OID}, NULL
+		" checkpoint_origin = (SELECT id FROM streamq.origin), checkpoint_definition = definition,"
+		" active = false, failed = false, retries = 0, last_error = NULL, last_error_detail = NULL"
+		" WHERE name = $1 AND (NOT active OR checkpoint_definition <> definition"
+		" OR checkpoint_origin <> (SELECT id FROM streamq.origin))",
+		2, {TEXTOID, TEXTOID}, NULL
 	};
-	Datum		values[3] = {CStringGetTextDatum(name),
-		CStringGetTextDatum(starting_position),
-	Int64GetDatum((int64) GetSystemIdentifier())};
+	Datum		values[2] = {CStringGetTextDatum(name), CStringGetTextDatum(starting_position)};
 
+	sq_origin_ensure();
 	return sq_engine_run(&sql, values, NULL) > 0;
 }
 

@@ -29,8 +29,8 @@ typedef struct SqQuery
 								 * s<n>, */
 	List	   *state_calls;	/* in the order of keys and calls in the query */
 	Oid			late_sink;		/* InvalidOid: late rows are counted only */
-	uint64		checkpoint_cluster; /* what the checkpoint belongs to */
-	Oid			checkpoint_definition;
+	bool		is_restored;	/* its checkpoint belongs to another database;
+								 * then it is neither active nor failed here */
 	bool		active;
 	Interval   *trigger_interval;	/* NULL if never started */
 	bool		failed;

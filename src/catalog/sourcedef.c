@@ -1,14 +1,30 @@
 /*
  * sourcedef.c
  *		The table streamq.sources, which nobody else reads or writes.
+ *
+ * The event-time column is stored by its name, which is what a dump and restore keeps
+ * of it; an event trigger sees to it when the column is renamed.
  */
 #include "catalog/sourcedef.h"
 
 #include "catalog/pg_type.h"
 #include "lookup.h"
 #include "spi.h"
+#include "utils/builtins.h"
 #include "utils/datum.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
+
+static void
+set_event_time(SqSource *source, const char *column)
+{
+	source->event_time = get_attnum(source->relid, column);
+	if (source->event_time == InvalidAttrNumber)
+		ereport(ERROR,
+				(errcode(ERRCODE_UNDEFINED_COLUMN),
+				 errmsg("event-time column \"%s\" of source \"%s\" does not exist",
+						column, get_rel_name(source->relid))));
+}
 
 /* A registered source, allocated in the current context, or NULL. */
 SqSource *
@@ -26,7 +42,8 @@ sq_source_load(Oid relid)
 		source = palloc0(sizeof(SqSource));
 		source->relid = relid;
 		column = sq_lookup_value(&lookup, "event_time", &isnull);
-		source->event_time = isnull ? InvalidAttrNumber : DatumGetInt16(column);
+		if (!isnull)
+			set_event_time(source, NameStr(*DatumGetName(column)));
 		column = sq_lookup_value(&lookup, "watermark_delay", &isnull);
 		if (!isnull)
 			source->watermark_delay = DatumGetIntervalP(datumCopy(column, false, sizeof(Interval)));
@@ -75,7 +92,8 @@ void
 sq_source_insert(const SqSource *source)
 {
 	static SqSql sql = {
-		"INSERT INTO streamq.sources VALUES ($1, $2, $3)",
+		"INSERT INTO streamq.sources SELECT $1, (SELECT attname FROM pg_catalog.pg_attribute"
+		" WHERE attrelid = $1 AND attnum = $2), $3",
 		3, {REGCLASSOID, INT2OID, INTERVALOID}, NULL
 	};
 	Datum		values[3];
@@ -101,4 +119,44 @@ sq_source_delete(Oid relid)
 	Datum		value = ObjectIdGetDatum(relid);
 
 	return sq_engine_run(&sql, &value, NULL) > 0;
+}
+
+/*
+ * Follows the renaming of a column, of whatever relation or type that was: sources of
+ * which the event-time column has just that name now.
+ */
+void
+sq_source_follow_rename(const char *old_name, const char *new_name)
+{
+	static SqSql sql = {
+		"UPDATE streamq.sources s SET event_time = $2 WHERE event_time = $1"
+		" AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = s.source AND attname = $1)"
+		" AND EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = s.source AND attname = $2)",
+		2, {NAMEOID, NAMEOID}, NULL
+	};
+	NameData	names[2];
+	Datum		values[2] = {NameGetDatum(&names[0]), NameGetDatum(&names[1])};
+
+	namestrcpy(&names[0], old_name);
+	namestrcpy(&names[1], new_name);
+	(void) sq_engine_run(&sql, values, NULL);
+}
+
+/* True if a source has an event-time column, which is not there any more. */
+bool
+sq_source_lacks_event_time(Oid relid)
+{
+	static SqSql sql = {
+		"SELECT FROM streamq.sources s WHERE source = $1 AND event_time IS NOT NULL"
+		" AND NOT EXISTS (SELECT FROM pg_catalog.pg_attribute WHERE attrelid = $1 AND attname = s.event_time)",
+		1, {REGCLASSOID}, NULL
+	};
+	Datum		value = ObjectIdGetDatum(relid);
+	bool		found;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	found = sq_engine_query(&sql, &value, NULL) > 0;
+	sq_engine_end(&engine);
+	return found;
 }

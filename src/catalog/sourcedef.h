@@ -22,5 +22,7 @@ extern bool sq_source_same(const SqSource *a, const SqSource *b);
 extern List *sq_source_all(void);
 extern void sq_source_insert(const SqSource *source);
 extern bool sq_source_delete(Oid relid);
+extern void sq_source_follow_rename(const char *old_name, const char *new_name);
+extern bool sq_source_lacks_event_time(Oid relid);
 
 #endif							/* SQ_SOURCEDEF_H */

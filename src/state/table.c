@@ -254,12 +254,16 @@ create_set(const SqQuery *query, const SqAggregation *aggregation, const SqCall 
 						  key_list(aggregation), inputs.data));
 }
 
-/* Makes the tables of a new query, which has an id and a definition. */
+/*
+ * Makes the tables of a new query, which has an id and a definition.  Tables of that
+ * name are left of another one, in a database in which only schemas have been restored.
+ */
 void
 sq_state_create(const SqQuery *query, const SqAggregation *aggregation)
 {
 	ListCell   *lc;
 
+	sq_state_drop(query->query_id);
 	create_groups(query, aggregation);
 	if (sq_aggregation_has(aggregation, SQ_CALL_ROWS))
 		create_rows(query, aggregation);
@@ -320,6 +324,7 @@ sq_state_drop(int32 query_id)
 
 		ObjectAddressSet(table, RelationRelationId, lfirst_oid(lc));
 		performDeletion(&table, DROP_CASCADE, PERFORM_DELETION_INTERNAL);
+		CommandCounterIncrement();
 	}
 }
 
