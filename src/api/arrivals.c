@@ -20,6 +20,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/querydef.h"
+#include "compat.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "source/survey.h"
@@ -217,7 +218,7 @@ streamq_arrivals(PG_FUNCTION_ARGS)
 	Relation	index;
 	Oid			map;
 
-	if (!pg_class_ownercheck(relid, GetUserId()))
+	if (!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)),
 					   get_rel_name(relid));
 	InitMaterializedSRF(fcinfo, 0);

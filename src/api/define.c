@@ -20,6 +20,7 @@
 #include "catalog/sourcedef.h"
 #include "commands/tablecmds.h"
 #include "commands/view.h"
+#include "compat.h"
 #include "compiler/emit.h"
 #include "compiler/strategy.h"
 #include "compiler/streams.h"
@@ -234,7 +235,7 @@ choose_sources(List *tables, ArrayType *named)
 	result = sq_streams_among(tables, sq_source_all());
 	if (result != NIL)
 		return result;
-	if (list_length(tables) == 1 && pg_class_ownercheck(linitial_oid(tables), GetUserId()))
+	if (list_length(tables) == 1 && object_ownercheck(RelationRelationId, linitial_oid(tables), GetUserId()))
 	{
 		register_source(linitial_oid(tables));
 		return tables;
@@ -471,7 +472,7 @@ sq_define_live_view(const SqQuery *query, const char *name)
 {
 	Relation	rel = table_open(query->definition, AccessShareLock);
 	TupleDesc	desc = RelationGetDescr(rel);
-	RangeVar   *range = makeRangeVarFromNameList(stringToQualifiedNameList(name));
+	RangeVar   *range = makeRangeVarFromNameList(stringToQualifiedNameList(name, NULL));
 	Oid			nspid = RangeVarGetAndCheckCreationNamespace(range, NoLock, NULL);
 	StringInfoData command;
 	ObjectAddress view;

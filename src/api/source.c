@@ -14,12 +14,14 @@
 #include "catalog/objectaddress.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "catalog/querydef.h"
 #include "catalog/sourcedef.h"
 #include "commands/defrem.h"
 #include "commands/trigger.h"
+#include "compat.h"
 #include "miscadmin.h"
 #include "offset.h"
 #include "source/guard.h"
@@ -54,7 +56,7 @@ open_relation(Oid relid)
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid)));
 	/* who may not is not to queue for a lock in front of others */
-	if (!pg_class_ownercheck(relid, GetUserId()))
+	if (!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)),
 					   get_rel_name(relid));
 	return relation_open(relid, ShareRowExclusiveLock);
@@ -164,7 +166,7 @@ create_map(Oid relid)
 							   quote_identifier(name), qualified_name(relid));
 	SqEngine	engine;
 
-	if (pg_namespace_aclcheck(schema, GetUserId(), ACL_CREATE) == ACLCHECK_OK)
+	if (object_aclcheck(NamespaceRelationId, schema, GetUserId(), ACL_CREATE) == ACLCHECK_OK)
 	{
 		sq_execute_as_user(sql);
 		return;
@@ -242,7 +244,7 @@ sq_api_add_source(Oid relid, const char *column, Interval *delay)
 
 	rel = open_relation(relid);
 	check_relation(rel);
-	if (!pg_class_ownercheck(relid, GetUserId()))
+	if (!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
 	if (sq_source_load(relid) != NULL)
 		ereport(ERROR,
@@ -306,7 +308,7 @@ streamq_drop_source(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("table \"%s\" is not a source", RelationGetRelationName(rel))));
-	if (!pg_class_ownercheck(relid, GetUserId()))
+	if (!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
 	queries = sq_query_names_reading(relid);
 	if (queries != NIL)

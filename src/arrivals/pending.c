@@ -22,6 +22,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "arrivals/map.h"
+#include "compat.h"
 #include "progress/wakeup.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -76,7 +77,7 @@ write_index(PendingRun *runs, int n, bool at_end, bool lease, PendingRun *kept)
 
 	for (int i = 0; i < n; i++)
 	{
-		if (at_end || (index != NULL && index->rd_node.relNode == runs[i].file))
+		if (at_end || (index != NULL && sq_relation_file(index) == runs[i].file))
 			current[ncurrent++] = runs[i].run;
 		else
 			kept[nkept++] = runs[i];
@@ -144,7 +145,7 @@ extend_run(PendingRun *pending_run, Relation index, BlockNumber block)
 {
 	SqArrivalRun *run = &pending_run->run;
 
-	if (pending_run->file != index->rd_node.relNode ||
+	if (pending_run->file != sq_relation_file(index) ||
 		pending_run->index != RelationGetRelid(index) ||
 		block < run->first || block > run->last + 1)
 		return false;
@@ -172,7 +173,7 @@ find_run(Relation index, Oid heap, BlockNumber block)
 	}
 	added = &pending[npending++];
 	added->index = RelationGetRelid(index);
-	added->file = index->rd_node.relNode;
+	added->file = sq_relation_file(index);
 	added->run.first = added->run.last = block;
 	added->run.least_offset = MaxOffsetNumber;
 	added->run.least_xid = PG_UINT64_MAX;

@@ -9,6 +9,7 @@
 #include "compiler/groups.h"
 
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "compiler/accept.h"
 #include "compiler/tree.h"
 #include "miscadmin.h"
@@ -296,6 +297,7 @@ read_groups(const SqCompiled *compiled, Query *level, RangeTblEntry *groups)
 	RangeTblRef *from = makeNode(RangeTblRef);
 
 	level->rtable = list_make1(groups);
+	sq_rights_drop_all(level);
 	from->rtindex = 1;
 	level->targetList = (List *) over_groups_mutator((Node *) level->targetList, &context);
 	level->jointree = makeFromExpr(list_make1(from),
