@@ -18,6 +18,7 @@ OBJS = $(WIN32RES) \
 	src/catalog/checkpoint.o \
 	src/catalog/sourcedef.o \
 	src/progress/shared.o \
+	src/progress/wakeup.o \
 	src/arrivals/handler.o \
 	src/arrivals/lookup.o \
 	src/arrivals/map.o \
@@ -73,6 +74,7 @@ OBJS = $(WIN32RES) \
 	src/worker/slice.o \
 	src/worker/worker.o \
 	src/worker/pause.o \
+	src/worker/notice.o \
 	src/api/alter.o \
 	src/api/arrivals.o \
 	src/api/control.o \

@@ -391,3 +391,12 @@ CREATE EVENT TRIGGER streamq_sql_drop ON sql_drop
 	EXECUTE FUNCTION streamq.on_sql_drop();
 ALTER EVENT TRIGGER streamq_sql_drop ENABLE ALWAYS;
 COMMENT ON EVENT TRIGGER streamq_sql_drop IS 'forgets sources and queries that have been dropped';
+
+CREATE FUNCTION streamq.on_alter_table() RETURNS event_trigger
+	LANGUAGE C AS 'MODULE_PATHNAME', 'streamq_on_alter_table';
+COMMENT ON FUNCTION streamq.on_alter_table() IS
+	'event trigger: makes the arrival map of a partition anew that is attached to a source';
+CREATE EVENT TRIGGER streamq_alter_table ON ddl_command_end WHEN TAG IN ('ALTER TABLE')
+	EXECUTE FUNCTION streamq.on_alter_table();
+ALTER EVENT TRIGGER streamq_alter_table ENABLE ALWAYS;
+COMMENT ON EVENT TRIGGER streamq_alter_table IS 'makes the arrival maps of attached partitions anew';

@@ -13,6 +13,7 @@
 
 #include "streamq.h"
 
+#include "catalog/index.h"
 #include "nodes/parsenodes.h"
 #include "storage/lock.h"
 #include "utils/acl.h"
@@ -50,6 +51,18 @@ sq_lock_held_by_me(const LOCKTAG *tag, LOCKMODE mode, bool or_stronger)
 	return LockHeldByMe(tag, mode);
 }
 #define LockHeldByMe(tag, mode, or_stronger) sq_lock_held_by_me(tag, mode, or_stronger)
+
+/* statement: for event triggers, which nobody wants */
+static inline void
+sq_reindex_index(const ReindexStmt *statement, Oid index, bool skip_constraint_checks,
+				 char persistence, const ReindexParams *params)
+{
+	Assert(statement == NULL);
+	SQ_UNUSED(statement);
+	reindex_index(index, skip_constraint_checks, persistence, unconstify(ReindexParams *, params));
+}
+#define reindex_index(statement, index, skip_constraint_checks, persistence, params) \
+	sq_reindex_index(statement, index, skip_constraint_checks, persistence, params)
 
 #endif
 

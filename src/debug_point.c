@@ -25,6 +25,7 @@
 
 static char *debug_point = NULL;
 static int	debug_rules_off = 0;
+static int	debug_runs_max = 0;
 static bool serialize_done = false;
 static int	counts[SQ_NCOUNTS];
 
@@ -47,6 +48,11 @@ sq_debug_define(void)
 							"How many statements this backend has planned for batches.",
 							NULL, &counts[SQ_COUNT_PLANNED], 0, 0, INT_MAX, PGC_SUSET, 0,
 							NULL, NULL, NULL);
+	DefineCustomIntVariable("streamq.debug_runs_max",
+							"After how many runs of blocks arrival maps are written early.",
+							"0 means as many as ever.",
+							&debug_runs_max, 0, 0, INT_MAX, PGC_SUSET, 0,
+							NULL, NULL, NULL);
 }
 
 /* counts, for SHOW to tell */
@@ -61,6 +67,13 @@ bool
 sq_debug_rule(int rule)
 {
 	return (debug_rules_off & rule) == 0;
+}
+
+/* the limit that a test has set, or else the one given */
+int
+sq_debug_runs_max(int limit)
+{
+	return debug_runs_max > 0 ? debug_runs_max : limit;
 }
 
 void

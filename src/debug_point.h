@@ -26,11 +26,13 @@ typedef enum SqDebugCount
 extern void sq_debug_point(const char *point);
 extern void sq_debug_count(SqDebugCount what);
 extern bool sq_debug_rule(int rule);
+extern int	sq_debug_runs_max(int limit);
 extern void sq_debug_define(void);
 #else
 #define sq_debug_point(point) ((void) 0)
 #define sq_debug_count(what) ((void) 0)
 #define sq_debug_rule(rule) (true)
+#define sq_debug_runs_max(limit) (limit)
 #define sq_debug_define() ((void) 0)
 #endif
 

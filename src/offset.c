@@ -323,6 +323,14 @@ sq_offset_sees_all(const SqOffset *offset, const SqOffset *other)
 	return true;
 }
 
+/* True if 32-bit xids cannot be told from what the offset sees. */
+bool
+sq_offset_is_too_old(const SqOffset *offset, uint64 next_xid)
+{
+	return !sq_offset_is_empty(offset) &&
+		next_xid - offset->xmin.value >= (UINT64CONST(1) << 32) - FirstNormalTransactionId;
+}
+
 /*
  * Refuses a range that 32-bit xids cannot decide, or that does not belong to
  * this cluster.
@@ -339,8 +347,7 @@ sq_offset_check_readable(const SqOffset *start, const SqOffset *stop,
 						   (unsigned long long) Max(stop->xmax.value, start->xmax.value),
 						   (unsigned long long) next_xid),
 				 errhint("Offsets can be used only in the cluster in which they were taken.")));
-	if (!sq_offset_is_empty(start) &&
-		next_xid - start->xmin.value >= (UINT64CONST(1) << 32) - FirstNormalTransactionId)
+	if (sq_offset_is_too_old(start, next_xid))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("offset is too old to be read from"),

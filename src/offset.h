@@ -63,6 +63,7 @@ extern SqOffset *sq_offset_cut(const SqOffset *start, const SqOffset *target,
 							   uint64 cut);
 extern bool sq_offset_equal(const SqOffset *a, const SqOffset *b);
 extern bool sq_offset_sees_all(const SqOffset *offset, const SqOffset *other);
+extern bool sq_offset_is_too_old(const SqOffset *offset, uint64 next_xid);
 extern void sq_offset_check_readable(const SqOffset *start, const SqOffset *stop,
 									 uint64 next_xid);
 extern uint64 sq_offset_widen(TransactionId xid, uint64 next_xid);

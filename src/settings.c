@@ -38,7 +38,7 @@ sq_settings_define(void)
 							PGC_POSTMASTER : PGC_SIGHUP,
 							0, NULL, NULL, NULL);
 	DefineCustomIntVariable("streamq.poll_interval",
-							"How often a waiting query looks for new rows.",
+							"How often a waiting query looks for new rows where no commit wakes it.",
 							NULL,
 							&sq_poll_interval_ms, POLL_INTERVAL_DEFAULT_MS, 1, INT_MAX / 1000,
 							PGC_SIGHUP, GUC_UNIT_MS, NULL, NULL, NULL);

@@ -12,6 +12,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "progress/shared.h"
+#include "worker/notice.h"
 #include "worker/pause.h"
 #include "worker/worker.h"
 
@@ -28,5 +29,6 @@ _PG_init(void)
 		return;
 	sq_shared_define();
 	sq_pause_install();
+	sq_notice_install();
 	sq_launcher_register();
 }

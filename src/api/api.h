@@ -15,6 +15,7 @@ extern char *sq_api_name_argument(FunctionCallInfo fcinfo);
 extern char *sq_api_starting_position(FunctionCallInfo fcinfo, int argument);
 extern int	sq_api_compare_intervals(const Interval *a, const Interval *b);
 extern void sq_api_add_source(Oid relid, const char *column, Interval *delay);
+extern void sq_api_remake_maps(Oid relid);
 extern void sq_api_forget_query(const char *name);
 extern void sq_api_start_latest(const char *name, List *sources);
 

@@ -37,10 +37,7 @@
 PG_FUNCTION_INFO_V1(streamq_pending);
 PG_FUNCTION_INFO_V1(streamq_arrivals);
 
-/*
- * Blocks of a table that are looked at, at most: as many for the estimate, and of those
- * that a lease leaves in doubt, at the end of the table, all that there can be.
- */
+/* blocks of a table that are looked at, at most, for each of two estimates */
 #define BLOCKS_READ_MAX ((BlockNumber) 64)
 
 typedef struct Pending
@@ -80,44 +77,57 @@ lock_relations(const SqQuery *query, List **relations)
 	return true;
 }
 
-/* looks at blocks: how many of them hold rows of the range, and how many rows */
+/*
+ * Looks at blocks, at some of them if they are many: how many hold rows of the range, and
+ * how many rows.
+ */
 static Pending
 look_at(Relation rel, const SqPosition *start, const SqPosition *end,
-		const SqArrivalBlocks *blocks)
+		const BlockNumber *blocks, BlockNumber nblocks)
 {
+	BlockNumber count = Min(nblocks, BLOCKS_READ_MAX / 2);
+	BlockNumber chosen[BLOCKS_READ_MAX / 2];
 	SqSurveyRequest request;
 	SqSurvey	survey;
-	Pending		found;
+	Pending		found = {0, 0};
 
+	if (count == 0)
+		return found;
+	for (BlockNumber i = 0; i < count; i++)
+		chosen[i] = blocks[i * (uint64) nblocks / count];
 	memset(&request, 0, sizeof(request));
 	request.start = *start;
 	request.end = *end;
 	request.snapshot = GetActiveSnapshot();
-	request.only_blocks = blocks->blocks;
-	request.nonly_blocks = blocks->nblocks;
+	request.is_estimate = true;
+	request.only_blocks = chosen;
+	request.nonly_blocks = count;
 	sq_survey_init(&survey);
 	sq_survey_relation(rel, &request, &survey);
-	found.pages = survey.nblocks;
-	found.rows = (double) survey.rows;
+	found.pages = (double) survey.nblocks * nblocks / count;
+	found.rows = (double) survey.rows * nblocks / count;
 	return found;
 }
 
-/* the rows of blocks that surely hold some, by those of a few of them */
-static double
-estimate_rows(Relation rel, const SqPosition *start, const SqPosition *end,
-			  SqArrivalBlocks *blocks)
+/* the same; the last blocks, where new rows mostly are, are counted one by one */
+static Pending
+look_at_last(Relation rel, const SqPosition *start, const SqPosition *end,
+			 const SqArrivalBlocks *blocks)
 {
-	BlockNumber all = blocks->nblocks;
+	BlockNumber last = Min(blocks->nblocks, BLOCKS_READ_MAX / 2);
+	BlockNumber rest = blocks->nblocks - last;
+	Pending		found = look_at(rel, start, end, blocks->blocks, rest);
+	Pending		more;
 
-	if (all == 0)
-		return 0;
-	blocks->nblocks = Min(all, BLOCKS_READ_MAX);
-	for (BlockNumber i = 0; i < blocks->nblocks; i++)
-		blocks->blocks[i] = blocks->blocks[i * (uint64) all / blocks->nblocks];
-	return look_at(rel, start, end, blocks).rows * all / blocks->nblocks;
+	if (last == 0)
+		return found;
+	more = look_at(rel, start, end, blocks->blocks + rest, last);
+	found.pages += more.pages;
+	found.rows += more.rows;
+	return found;
 }
 
-/* adds what is pending of a relation; false if it has no map */
+/* adds what is pending of a relation; false if it has no map, or cannot be read */
 static bool
 add_relation(Oid relid, const SqCheckpoint *checkpoint, const SqPosition *end,
 			 Pending *pending)
@@ -133,17 +143,15 @@ add_relation(Oid relid, const SqCheckpoint *checkpoint, const SqPosition *end,
 		start = last->position;
 	else
 		start.offset = sq_offset_empty();
-	has_map = sq_arrivals_blocks(rel, &start, end, RelationGetNumberOfBlocks(rel),
-								 &sure, &doubtful);
+	has_map = !sq_offset_is_too_old(start.offset,
+									U64FromFullTransactionId(ReadNextFullTransactionId())) &&
+		sq_arrivals_blocks(rel, &start, end, RelationGetNumberOfBlocks(rel), &sure, &doubtful);
 	if (has_map)
 	{
-		Pending		more = {0, 0};
+		Pending		more = look_at_last(rel, &start, end, &doubtful);
 
-		doubtful.nblocks = Min(doubtful.nblocks, BLOCKS_READ_MAX);
-		if (doubtful.nblocks > 0)
-			more = look_at(rel, &start, end, &doubtful);
 		pending->pages += sure.nblocks + more.pages;
-		pending->rows += estimate_rows(rel, &start, end, &sure) + more.rows;
+		pending->rows += look_at_last(rel, &start, end, &sure).rows + more.rows;
 	}
 	table_close(rel, NoLock);
 	return has_map;
@@ -194,7 +202,7 @@ streamq_pending(PG_FUNCTION_ARGS)
 		find_pending(query, &pending))
 	{
 		nulls[0] = nulls[1] = false;
-		values[0] = Int64GetDatum((int64) pending.pages);
+		values[0] = Int64GetDatum((int64) rint(pending.pages));
 		values[1] = Int64GetDatum((int64) rint(pending.rows));
 	}
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), values, nulls)));

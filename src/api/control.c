@@ -26,8 +26,8 @@ PG_FUNCTION_INFO_V1(streamq_start);
 PG_FUNCTION_INFO_V1(streamq_stop);
 PG_FUNCTION_INFO_V1(streamq_wait);
 
-#define WAIT_NAP_MS 20
-#define NAPS_BEFORE_LOOKING 50
+#define WAIT_NAP_MS 20			/* streamq.run() does not wake us */
+#define LOOK_ANYWAY_MS 1000
 
 /*
  * streamq.start(name text, trigger_interval interval)
@@ -173,6 +173,19 @@ query_is_done(SqQuery *query, SqOffset *upto, int64 *batch_id, bool look_anyway)
 	return done;
 }
 
+/* waits until a worker has run the query, or a little while */
+static void
+nap(int32 query_id, uint32 *slices)
+{
+	if (sq_shared_available())
+		sq_shared_wait(query_id, slices, WAIT_NAP_MS);
+	else
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 WAIT_NAP_MS, PG_WAIT_EXTENSION);
+	ResetLatch(MyLatch);
+	CHECK_FOR_INTERRUPTS();
+}
+
 /* an error if nobody is going to process anything */
 static void
 check_running(const SqQuery *query, bool may_time_out)
@@ -203,8 +216,10 @@ streamq_wait(PG_FUNCTION_ARGS)
 	char	   *name = sq_api_name_argument(fcinfo);
 	bool		has_timeout = !PG_ARGISNULL(1);
 	TimestampTz until = 0;
+	TimestampTz look_at = 0;
 	SqOffset   *upto = sq_offset_now();
 	int64		batch_id = -2;
+	uint32		slices = 0;
 	MemoryContext context;
 
 	if (has_timeout)
@@ -214,20 +229,21 @@ streamq_wait(PG_FUNCTION_ARGS)
 	context = AllocSetContextCreate(CurrentMemoryContext, "streamq wait",
 									ALLOCSET_DEFAULT_SIZES);
 	MemoryContextSwitchTo(context);
-	for (int nap = 0;; nap++)
+	for (;;)
 	{
 		SqQuery    *query = sq_query_load_owned(name);
+		TimestampTz now = GetCurrentTimestamp();
+		bool		look_anyway = now >= look_at;
 
+		if (look_anyway)
+			look_at = now + LOOK_ANYWAY_MS * INT64CONST(1000);
 		sq_batch_check_checkpoint(query);
-		if (query_is_done(query, upto, &batch_id, nap % NAPS_BEFORE_LOOKING == 0))
+		if (query_is_done(query, upto, &batch_id, look_anyway))
 			PG_RETURN_BOOL(true);
 		check_running(query, has_timeout);
-		if (has_timeout && GetCurrentTimestamp() >= until)
+		if (has_timeout && now >= until)
 			PG_RETURN_BOOL(false);
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 WAIT_NAP_MS, PG_WAIT_EXTENSION);
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
+		nap(query->query_id, &slices);
 		MemoryContextReset(context);
 	}
 }

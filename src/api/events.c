@@ -6,6 +6,7 @@
 
 #include "catalog/checkpoint.h"
 #include "catalog/dependency.h"
+#include "catalog/namespace.h"
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
@@ -22,6 +23,7 @@
 
 PG_FUNCTION_INFO_V1(streamq_on_table_rewrite);
 PG_FUNCTION_INFO_V1(streamq_on_sql_drop);
+PG_FUNCTION_INFO_V1(streamq_on_alter_table);
 
 static void
 check_called_as_event_trigger(FunctionCallInfo fcinfo, const char *function)
@@ -192,6 +194,42 @@ streamq_on_sql_drop(PG_FUNCTION_ARGS)
 			check_dropped_column(dropped->relid, dropped->column);
 		else
 			forget_relation(dropped->relid);
+	}
+	PG_RETURN_NULL();
+}
+
+/*
+ * A partition that is attached to a source has been without its trigger so far: if it
+ * has an arrival map, that is made anew.
+ */
+Datum
+streamq_on_alter_table(PG_FUNCTION_ARGS)
+{
+	AlterTableStmt *stmt;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	check_called_as_event_trigger(fcinfo, "on_alter_table");
+	stmt = (AlterTableStmt *) ((EventTriggerData *) fcinfo->context)->parsetree;
+	if (stmt == NULL || !IsA(stmt, AlterTableStmt) || stmt->objtype != OBJECT_TABLE)
+		PG_RETURN_NULL();
+	foreach(lc, stmt->cmds)
+	{
+		AlterTableCmd *cmd = lfirst_node(AlterTableCmd, lc);
+		Oid			relid;
+
+		if (cmd->subtype != AT_AttachPartition)
+			continue;
+		relid = RangeVarGetRelid(((PartitionCmd *) cmd->def)->name, NoLock, true);
+		if (!OidIsValid(relid) || !get_rel_relispartition(relid))
+			continue;
+		foreach(lc2, get_partition_ancestors(relid))
+		{
+			if (sq_source_load(lfirst_oid(lc2)) == NULL)
+				continue;
+			sq_api_remake_maps(relid);
+			break;
+		}
 	}
 	PG_RETURN_NULL();
 }

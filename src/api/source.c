@@ -8,10 +8,13 @@
 #include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/relation.h"
+#include "access/table.h"
 #include "arrivals/arrivals.h"
 #include "catalog/catalog.h"
+#include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
+#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
@@ -189,6 +192,50 @@ ensure_map(Oid relid)
 }
 
 /*
+ * Makes anew the maps that a table, which is locked, and its partitions have already.
+ * While they were not protected against UPDATE, rows may have got new versions, of
+ * which PostgreSQL does not tell an index (HOT).
+ */
+void
+sq_api_remake_maps(Oid relid)
+{
+	ReindexParams params = {0};
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, find_all_inheritors(relid, ShareRowExclusiveLock, NULL))
+	{
+		Relation	rel;
+		List	   *maps;
+
+		if (get_rel_relkind(lfirst_oid(lc)) != RELKIND_RELATION)
+			continue;
+		rel = table_open(lfirst_oid(lc), NoLock);
+		maps = sq_arrivals_list(rel);
+		table_close(rel, NoLock);
+		foreach(lc2, maps)
+			reindex_index(NULL, lfirst_oid(lc2), false, get_rel_persistence(lfirst_oid(lc2)),
+						  &params);
+	}
+}
+
+/* true if a table is part of a source, and so protected */
+static bool
+is_part_of_source(Oid relid)
+{
+	ListCell   *lc;
+
+	if (!get_rel_relispartition(relid))
+		return false;
+	foreach(lc, get_partition_ancestors(relid))
+	{
+		if (sq_source_load(lfirst_oid(lc)) != NULL)
+			return true;
+	}
+	return false;
+}
+
+/*
  * Drops the map of a source that is none any more, with those of its partitions.  One
  * that belongs to a parent stays; partitions that are sources themselves get another.
  */
@@ -264,6 +311,8 @@ sq_api_add_source(Oid relid, const char *column, Interval *delay)
 	relation_close(rel, NoLock);
 
 	create_trigger(relid);
+	if (!is_part_of_source(relid))
+		sq_api_remake_maps(relid);
 	ensure_map(relid);
 	sq_source_insert(&source);
 }

@@ -56,12 +56,13 @@ typedef enum SqRowAge
 	SQ_ROW_UNKNOWN
 } SqRowAge;
 
+extern List *sq_arrivals_list(Relation heap);
 extern Oid	sq_arrivals_find(Relation heap);
 extern bool sq_arrivals_covers(Oid relid);
 extern bool sq_arrivals_blocks(Relation heap, const SqPosition *start, const SqPosition *end,
 							   BlockNumber nblocks, SqArrivalBlocks *result,
 							   SqArrivalBlocks *doubtful);
 extern bool sq_arrivals_entry(Relation index, BlockNumber block, SqArrival *arrival);
-extern SqRowAge sq_arrivals_age(Relation heap, uint64 xid, ItemPointer tid);
+extern SqRowAge sq_arrivals_age(Oid map, uint64 xid, ItemPointer tid);
 
 #endif							/* SQ_ARRIVALS_H */

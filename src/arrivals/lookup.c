@@ -56,29 +56,43 @@ access_method_of(Oid index)
 	return result;
 }
 
-/* The oid of a valid arrival map of a table, or InvalidOid. */
-Oid
-sq_arrivals_find(Relation heap)
+/* The oids of all arrival maps of a table, valid or not; mostly there is one. */
+List *
+sq_arrivals_list(Relation heap)
 {
 	Oid			am = get_index_am_oid(SQ_ARRIVALS_AM, true);
-	Oid			result = InvalidOid;
 	List	   *indexes = RelationGetIndexList(heap);
+	List	   *result = NIL;
 	ListCell   *lc;
 
 	foreach(lc, indexes)
 	{
-		Relation	index;
+		if (OidIsValid(am) && access_method_of(lfirst_oid(lc)) == am)
+			result = lappend_oid(result, lfirst_oid(lc));
+	}
+	list_free(indexes);
+	return result;
+}
 
-		if (access_method_of(lfirst_oid(lc)) != am || !OidIsValid(am))
-			continue;
-		index = index_open(lfirst_oid(lc), AccessShareLock);
+/* The oid of a valid arrival map of a table, or InvalidOid. */
+Oid
+sq_arrivals_find(Relation heap)
+{
+	Oid			result = InvalidOid;
+	List	   *maps = sq_arrivals_list(heap);
+	ListCell   *lc;
+
+	foreach(lc, maps)
+	{
+		Relation	index = index_open(lfirst_oid(lc), AccessShareLock);
+
 		if (index->rd_index->indisvalid && index->rd_index->indisready)
 			result = lfirst_oid(lc);
 		index_close(index, NoLock);
 		if (OidIsValid(result))
 			break;
 	}
-	list_free(indexes);
+	list_free(maps);
 	return result;
 }
 
@@ -175,6 +189,21 @@ add_block(SqArrivalBlocks *result, BlockNumber block)
 	result->blocks[result->nblocks++] = block;
 }
 
+/*
+ * True if a block surely holds rows of the window (unless they have been deleted): not
+ * those that are there because of a lease, or because the map was made when the rows
+ * were there already.
+ */
+static bool
+is_sure(const Window *window, const SqMapEntry *entry)
+{
+	uint64		least = sq_map_least(entry);
+
+	if (least == FirstNormalTransactionId && window->start_xmax > least)
+		return false;
+	return window_has(window, least, sq_map_greatest(entry));
+}
+
 /* adds the blocks of page n of entries, which is below the end of the index */
 static void
 look_at_page(Relation index, BlockNumber n, const Window *window, BlockNumber nblocks,
@@ -199,8 +228,7 @@ look_at_page(Relation index, BlockNumber n, const Window *window, BlockNumber nb
 		least = sq_map_least(&entries[k]);
 		if (least == 0 || !window_has(window, least, sq_map_upto(&entries[k])))
 			continue;
-		add_block(window_has(window, least, sq_map_greatest(&entries[k])) ? result : doubtful,
-				  first + k);
+		add_block(is_sure(window, &entries[k]) ? result : doubtful, first + k);
 	}
 	UnlockReleaseBuffer(buffer);
 }
@@ -238,8 +266,8 @@ look_at_summary(Relation index, BlockNumber first, const Window *window, BlockNu
 
 /*
  * Finds the blocks, below nblocks, of a table that may hold rows from start to end;
- * false if the table has no map.  Those that do perhaps only because of a lease are put
- * into doubtful, if that is not NULL.
+ * false if the table has no map.  Those that are not sure to are put into doubtful, if that
+ * is not NULL.
  */
 bool
 sq_arrivals_blocks(Relation heap, const SqPosition *start, const SqPosition *end,
@@ -293,19 +321,19 @@ sq_arrivals_entry(Relation index, BlockNumber block, SqArrival *arrival)
 
 /*
  * Of a frozen row at tid whose 32-bit xmin can stand for xid or for xid - 2^32: which
- * one it is.
+ * one it is, by the table's map (or InvalidOid), which the caller has locked.  He may
+ * hold the lock of the page.
  */
 SqRowAge
-sq_arrivals_age(Relation heap, uint64 xid, ItemPointer tid)
+sq_arrivals_age(Oid map, uint64 xid, ItemPointer tid)
 {
-	Oid			oid = sq_arrivals_find(heap);
 	Relation	index;
 	SqArrival	arrival;
 	bool		found;
 
-	if (!OidIsValid(oid))
+	if (!OidIsValid(map))
 		return SQ_ROW_UNKNOWN;
-	index = index_open(oid, NoLock);
+	index = index_open(map, NoLock);
 	found = sq_arrivals_entry(index, ItemPointerGetBlockNumber(tid), &arrival);
 	index_close(index, NoLock);
 	if (!found)
@@ -319,5 +347,8 @@ sq_arrivals_age(Relation heap, uint64 xid, ItemPointer tid)
 		return SQ_ROW_UNKNOWN;
 	if (ItemPointerGetOffsetNumber(tid) > arrival.old_upto)
 		return SQ_ROW_CURRENT;
-	return arrival.reused ? SQ_ROW_UNKNOWN : SQ_ROW_OLDER;
+	/* the old rows are from before the era: how long before is not known */
+	if (arrival.reused || xid < sq_map_era_start(arrival.era))
+		return SQ_ROW_UNKNOWN;
+	return SQ_ROW_OLDER;
 }

@@ -50,6 +50,13 @@ era_of(uint64 xid)
 	return (uint16) (xid / SQ_ERA + 1);
 }
 
+/* the first xid of an era */
+uint64
+sq_map_era_start(uint16 era)
+{
+	return (era - 1) * SQ_ERA;
+}
+
 SqArrival
 sq_map_unpack(const SqMapEntry *entry)
 {
@@ -162,31 +169,38 @@ is_new_era(const SqArrival *arrival, const SqArrivalRun *run)
 		arrival->era < era_of(run->greatest_xid);
 }
 
-/* true if there is nothing to be written */
+/* the least offset of the run's rows on its block */
+static OffsetNumber
+least_offset(const SqArrivalRun *run, BlockNumber block)
+{
+	return block == run->first ? run->least_offset : FirstOffsetNumber;
+}
+
+/* true if there is nothing to be written of a block of the run */
 static bool
-is_noted(const SqMapEntry *entry, const SqArrivalRun *run)
+is_noted(const SqMapEntry *entry, const SqArrivalRun *run, BlockNumber block)
 {
 	SqArrival	arrival = sq_map_unpack(entry);
 
 	return arrival.least != 0 && arrival.least <= run->least_xid &&
 		run->greatest_xid <= sq_map_upto(entry) &&
 		!is_new_era(&arrival, run) &&
-		(run->least_offset > arrival.old_upto || arrival.reused);
+		(least_offset(run, block) > arrival.old_upto || arrival.reused);
 }
 
 static void
-note(SqMapEntry *entry, const SqArrivalRun *run, bool lease, uint16 old_upto)
+note(SqMapEntry *entry, const SqArrivalRun *run, BlockNumber block, bool lease, uint16 old_upto)
 {
 	SqArrival	arrival = sq_map_unpack(entry);
 
 	if (is_new_era(&arrival, run))
 	{
-		/* rows that have come lately may be frozen, too, but are not old */
-		arrival.reused = sq_map_upto(entry) + SQ_ERA > run->greatest_xid;
 		arrival.old_upto = old_upto;
 		arrival.era = era_of(run->greatest_xid);
+		/* if rows have come in this era already, they may be frozen, too */
+		arrival.reused = sq_map_upto(entry) >= sq_map_era_start(arrival.era);
 	}
-	else if (run->least_offset <= arrival.old_upto)
+	if (least_offset(run, block) <= arrival.old_upto)
 		arrival.reused = true;
 	if (arrival.least == 0 || run->least_xid < arrival.least)
 		arrival.least = run->least_xid;
@@ -235,7 +249,8 @@ all_noted(Page page, BlockNumber n, const SqArrivalRun *runs, int nruns)
 		if (!part_on_page(&runs[i], n, &from, &to))
 			continue;
 		for (int k = from; k <= to; k++)
-			if (!is_noted(&sq_map_entries(page)[k], &runs[i]))
+			if (!is_noted(&sq_map_entries(page)[k], &runs[i],
+						  n * (BlockNumber) SQ_MAP_ENTRIES + (BlockNumber) k))
 				return false;
 	}
 	return true;
@@ -373,7 +388,8 @@ note_page(Relation index, BlockNumber n, const SqArrivalRun *runs, int nruns, bo
 		if (!part_on_page(&runs[i], n, &from, &to))
 			continue;
 		for (int k = from; k <= to; k++)
-			note(&entries[k], &runs[i], lease, old ? old->upto[k] : 0);
+			note(&entries[k], &runs[i], n * (BlockNumber) SQ_MAP_ENTRIES + (BlockNumber) k,
+				 lease, old ? old->upto[k] : 0);
 	}
 	GenericXLogFinish(state);
 	UnlockReleaseBuffer(buffer);

@@ -27,7 +27,8 @@ typedef struct SqArrivalRun
 {
 	BlockNumber first;
 	BlockNumber last;
-	OffsetNumber least_offset;	/* of the rows inserted */
+	OffsetNumber least_offset;	/* of the rows inserted into the first block;
+								 * in the others it can be any */
 	uint64		least_xid;
 	uint64		greatest_xid;
 } SqArrivalRun;
@@ -94,6 +95,7 @@ sq_map_upto(const SqMapEntry *entry)
 	return sq_map_greatest(entry) | (entry->greatest & SQ_LEASED_BIT ? SQ_LEASE : 0);
 }
 
+extern uint64 sq_map_era_start(uint16 era);
 extern SqArrival sq_map_unpack(const SqMapEntry *entry);
 extern Buffer sq_map_read(Relation index, BlockNumber block, bool summary);
 extern void sq_map_note(Relation index, const SqArrivalRun *runs, int nruns, bool lease);

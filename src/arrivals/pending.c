@@ -8,11 +8,12 @@
  * that fails there is rolled back, as if an index could not be written.  Blocks of
  * subtransactions that were rolled back are written, too; that costs a look at them.
  *
- * TRUNCATE gives the index another file, and rolled back to a savepoint, gives the
- * old one back.  So what is written early, as there is too much of it, is only what was
- * noted for the present file; the rest waits until the end.  Then all is written to the
- * file that is there, as somebody else may have moved the index (SET TABLESPACE); an
- * entry too many does no harm.
+ * A run belongs to a file of an index: TRUNCATE gives the index another one, and rolled
+ * back to a savepoint, gives the old one back.  So what is written early, as there is
+ * too much of it, is what belongs to the present file; the rest waits.  In the end all
+ * of it is written: ALTER INDEX ... SET TABLESPACE, of the transaction itself or of another
+ * one, as it does not lock the table, has moved the entries to another file.  What that
+ * notes in vain costs a look at a block.
  *
  * When the transaction has committed, those who wait for its tables are woken.
  */
@@ -23,7 +24,9 @@
 #include "access/xact.h"
 #include "arrivals/map.h"
 #include "compat.h"
+#include "debug_point.h"
 #include "progress/wakeup.h"
+#include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -34,6 +37,7 @@
 
 typedef struct PendingRun
 {
+	Oid			heap;
 	Oid			index;
 	Oid			file;			/* relfilenode of the index */
 	SqArrivalRun run;
@@ -66,28 +70,52 @@ compare_runs(const void *a, const void *b)
 	return 0;
 }
 
-/* writes runs of one index; those that have to wait are put into kept */
+/* adds the part of a run that lies within the table */
 static int
-write_index(PendingRun *runs, int n, bool at_end, bool lease, PendingRun *kept)
+add_current(SqArrivalRun *current, int ncurrent, const SqArrivalRun *run, BlockNumber nblocks)
 {
-	Relation	index = try_relation_open(runs[0].index, RowExclusiveLock);
-	SqArrivalRun *current = palloc(sizeof(SqArrivalRun) * n);
-	int			ncurrent = 0;
+	if (run->first >= nblocks)
+		return ncurrent;
+	current[ncurrent] = *run;
+	current[ncurrent].last = Min(run->last, nblocks - 1);
+	return ncurrent + 1;
+}
+
+/*
+ * Writes runs of one index, all of them or those of its present file; then the others are
+ * put to the front of kept.  If writing fails, nothing has been forgotten: a savepoint
+ * may save the rest of the transaction.
+ *
+ * The table is locked before the index, as everybody does; the index no longer than
+ * needed, as nobody expects a transaction to hold it.
+ */
+static int
+write_index(PendingRun *runs, int n, bool all, bool lease, PendingRun *kept)
+{
+	Relation	heap = try_relation_open(runs[0].heap, AccessShareLock);
+	Relation	index = heap ? try_relation_open(runs[0].index, RowExclusiveLock) : NULL;
+	Oid			file = index ? sq_relation_file(index) : InvalidOid;
 	int			nkept = 0;
 
-	for (int i = 0; i < n; i++)
-	{
-		if (at_end || (index != NULL && sq_relation_file(index) == runs[i].file))
-			current[ncurrent++] = runs[i].run;
-		else
-			kept[nkept++] = runs[i];
-	}
-	/* it may have been dropped, or made in a subtransaction that was rolled back */
-	if (index != NULL && ncurrent > 0)
-		sq_map_note(index, current, ncurrent, lease);
 	if (index != NULL)
-		relation_close(index, NoLock);
-	pfree(current);
+	{
+		BlockNumber nblocks = RelationGetNumberOfBlocks(heap);
+		SqArrivalRun *current = palloc(sizeof(SqArrivalRun) * n);
+		int			ncurrent = 0;
+
+		for (int i = 0; i < n; i++)
+			if (all || runs[i].file == file)
+				ncurrent = add_current(current, ncurrent, &runs[i].run, nblocks);
+		sq_debug_point("arrivals");
+		sq_map_note(index, current, ncurrent, lease);
+		pfree(current);
+		relation_close(index, RowExclusiveLock);
+	}
+	if (heap != NULL)
+		relation_close(heap, NoLock);
+	for (int i = 0; i < n && !all; i++)
+		if (runs[i].file != file)
+			kept[nkept++] = runs[i];
 	return nkept;
 }
 
@@ -101,9 +129,9 @@ is_small(void)
 	return blocks <= SMALL_BLOCKS;
 }
 
-/* writes what can be written now; at the end that is everything */
+/* writes everything, or what can be written before the end */
 static void
-write_pending(bool at_end)
+write_pending(bool all)
 {
 	int			nkept = 0;
 	bool		lease = is_small();
@@ -116,7 +144,7 @@ write_pending(bool at_end)
 
 		while (i + n < npending && pending[i + n].index == pending[i].index)
 			n++;
-		nkept += write_index(pending + i, n, at_end, lease, pending + nkept);
+		nkept += write_index(pending + i, n, all, lease, pending + nkept);
 		i += n;
 	}
 	npending = nkept;
@@ -139,31 +167,39 @@ touch(Oid heap)
 	touched[ntouched++] = heap;
 }
 
-/* true if a block has been added to a run, or was in it */
+/*
+ * True if a row's place has been added to a run, or was in it.  A run goes on with a
+ * block that is filled from its beginning; one that had rows begins another run.
+ */
 static bool
-extend_run(PendingRun *pending_run, Relation index, BlockNumber block)
+extend_run(PendingRun *pending_run, Relation index, BlockNumber block, OffsetNumber offset)
 {
 	SqArrivalRun *run = &pending_run->run;
 
 	if (pending_run->file != sq_relation_file(index) ||
 		pending_run->index != RelationGetRelid(index) ||
-		block < run->first || block > run->last + 1)
+		block < run->first || block > run->last + 1 ||
+		(block == run->last + 1 && offset != FirstOffsetNumber))
 		return false;
 	run->last = Max(run->last, block);
+	if (block == run->first)
+		run->least_offset = Min(run->least_offset, offset);
 	return true;
 }
 
 static SqArrivalRun *
-find_run(Relation index, Oid heap, BlockNumber block)
+find_run(Relation index, Oid heap, ItemPointer tid)
 {
+	BlockNumber block = ItemPointerGetBlockNumberNoCheck(tid);
+	OffsetNumber offset = ItemPointerGetOffsetNumberNoCheck(tid);
 	PendingRun *added;
 
 	for (int i = npending - 1; i >= 0 && i >= npending - RUNS_TRIED; i--)
-		if (extend_run(&pending[i], index, block))
+		if (extend_run(&pending[i], index, block, offset))
 			return &pending[i].run;
 
 	touch(heap);
-	if (npending > 0 && npending % RUNS_MAX == 0)
+	if (npending > 0 && npending % sq_debug_runs_max(RUNS_MAX) == 0)
 		write_pending(false);
 	if (npending == pending_size)
 	{
@@ -172,10 +208,11 @@ find_run(Relation index, Oid heap, BlockNumber block)
 			MemoryContextAlloc(TopMemoryContext, sizeof(PendingRun) * pending_size);
 	}
 	added = &pending[npending++];
+	added->heap = heap;
 	added->index = RelationGetRelid(index);
 	added->file = sq_relation_file(index);
 	added->run.first = added->run.last = block;
-	added->run.least_offset = MaxOffsetNumber;
+	added->run.least_offset = offset;
 	added->run.least_xid = PG_UINT64_MAX;
 	added->run.greatest_xid = 0;
 	return &added->run;
@@ -190,13 +227,11 @@ void
 sq_pending_note(Relation index, Relation heap, ItemPointer tid, bool any_xid)
 {
 	uint64		xid = U64FromFullTransactionId(GetCurrentFullTransactionId());
-	SqArrivalRun *run = find_run(index, RelationGetRelid(heap),
-								 ItemPointerGetBlockNumberNoCheck(tid));
+	SqArrivalRun *run = find_run(index, RelationGetRelid(heap), tid);
 
 	run->least_xid = Min(run->least_xid, any_xid ? FirstNormalTransactionId : xid);
 	run->greatest_xid = Max(run->greatest_xid, any_xid ?
 							U64FromFullTransactionId(ReadNextFullTransactionId()) - 1 : xid);
-	run->least_offset = Min(run->least_offset, ItemPointerGetOffsetNumberNoCheck(tid));
 	if (is_ending)
 		write_pending(true);
 }
@@ -231,11 +266,11 @@ at_transaction_event(XactEvent event, void *arg)
 			is_ending = true;
 			break;
 		case XACT_EVENT_COMMIT:
+		case XACT_EVENT_PREPARE:
 			sq_wakeup_committed(touched, ntouched);
 			forget();
 			break;
 		case XACT_EVENT_ABORT:
-		case XACT_EVENT_PREPARE:
 			forget();
 			break;
 		default:

@@ -25,6 +25,9 @@
 /* a quarter of what is safe */
 #define OFFSET_AGE_MAX (UINT64CONST(1) << 29)
 
+/* looking at so many blocks in vain costs as much as a batch without rows */
+#define VAIN_BLOCKS_MAX 256
+
 static SqSurveyRequest
 make_request(const SqPosition *start, const SqOffset *end, Snapshot snapshot)
 {
@@ -558,11 +561,13 @@ sq_backlog_advance(SqBacklog *backlog, const SqCut *cut, int64 batch_id)
 }
 
 /*
- * True if a relation's offset is so old that it should be renewed even without
- * new rows, long before 32-bit xids can no longer be told from it.
+ * True if offsets should be renewed even without new rows.  Because one is old, long
+ * before 32-bit xids can no longer be told from it; or because the arrival map has named
+ * many blocks in which there was nothing, and would name them again: it has been made
+ * anew since, or their rows are gone.
  */
 bool
-sq_backlog_is_old(const SqBacklog *backlog)
+sq_backlog_wants_renewal(const SqBacklog *backlog)
 {
 	uint64		next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 
@@ -570,6 +575,8 @@ sq_backlog_is_old(const SqBacklog *backlog)
 	{
 		const SqOffset *offset = backlog->relations[i].position.offset;
 
+		if (backlog->relations[i].survey.mapped_blocks > VAIN_BLOCKS_MAX)
+			return true;
 		if (!sq_offset_is_empty(offset) &&
 			next_xid - offset->xmin.value > OFFSET_AGE_MAX)
 			return true;

@@ -76,7 +76,7 @@ extern SqBacklog *sq_backlog_survey(List *inputs, const SqCheckpoint *checkpoint
 									Snapshot snapshot, MemoryContext parent);
 extern bool sq_backlog_is_current(const SqBacklog *backlog, List *inputs,
 								  const SqCheckpoint *checkpoint);
-extern bool sq_backlog_is_old(const SqBacklog *backlog);
+extern bool sq_backlog_wants_renewal(const SqBacklog *backlog);
 extern bool sq_backlog_is_finished(const SqBacklog *backlog);
 extern SqCut *sq_backlog_cut(SqBacklog *backlog, int nsources, int64 max_rows,
 							 Snapshot snapshot);

@@ -12,6 +12,7 @@
 #include "batch/batch.h"
 
 #include "access/xlog.h"
+#include "arrivals/arrivals.h"
 #include "catalog/pg_inherits.h"
 #include "batch/aggregate.h"
 #include "batch/finality.h"
@@ -22,6 +23,7 @@
 #include "compiler/streams.h"
 #include "debug_point.h"
 #include "miscadmin.h"
+#include "nodes/nodes.h"
 #include "portability/instr_time.h"
 #include "compiler/strategy.h"
 #include "sink/sink.h"
@@ -273,6 +275,25 @@ may_follow_up(const SqCompiled *compiled, const SqCommitRecord *commit)
 		(!commit->had_watermark || commit->watermark > commit->batch_watermark);
 }
 
+/* tells a runner what it has to wait for when it has read everything */
+static void
+note_relations(SqRunner *runner, List *relations)
+{
+	ListCell   *lc;
+
+	if (!equal(relations, runner->relations))
+	{
+		MemoryContext old = MemoryContextSwitchTo(runner->context);
+
+		list_free(runner->relations);
+		runner->relations = list_copy(relations);
+		MemoryContextSwitchTo(old);
+	}
+	runner->commits_are_told = true;
+	foreach(lc, relations)
+		runner->commits_are_told &= sq_arrivals_covers(lfirst_oid(lc));
+}
+
 /* a batch of a query whose statements are at hand */
 static SqBatchOutcome
 execute_prepared(SqRunner *runner, SqPrepared *prepared, const SqQuery *query,
@@ -280,6 +301,7 @@ execute_prepared(SqRunner *runner, SqPrepared *prepared, const SqQuery *query,
 {
 	const SqCompiled *compiled = prepared->compiled;
 	List	   *inputs;
+	List	   *relations;
 	SqCheckpoint *checkpoint;
 	instr_time	began;
 	SqCut	   *cut;
@@ -289,12 +311,14 @@ execute_prepared(SqRunner *runner, SqPrepared *prepared, const SqQuery *query,
 	inputs = sq_batch_inputs(compiled);
 	/* it may have become a partition of a source */
 	sq_sink_check_sources(query->sink, query->sources);
-	checkpoint = sq_checkpoint_load(query->name, all_relations(inputs));
+	relations = all_relations(inputs);
+	note_relations(runner, relations);
+	checkpoint = sq_checkpoint_load(query->name, relations);
 	cut = plan_offsets(runner, query, inputs, checkpoint, newest, newest_horizon);
 	due = sq_aggregate_is_due(prepared, checkpoint);
 	if (cut->rows == 0)
 	{
-		if (!due && !sq_backlog_is_old(runner->backlog))
+		if (!due && !sq_backlog_wants_renewal(runner->backlog))
 			return SQ_BATCH_IDLE;
 		/* a batch without rows, that renews the offsets */
 		cut = sq_backlog_cut(runner->backlog, list_length(inputs), 0,

@@ -32,6 +32,8 @@ typedef struct SqRunner
 	/* figures of the last batch */
 	int64		input_rows;
 	bool		reached;		/* nothing is left up to the goal */
+	List	   *relations;		/* oids of those that it was to read */
+	bool		commits_are_told;	/* all those into them (wakeup.c) */
 	bool		had_failures;	/* the query's record says so */
 } SqRunner;
 

@@ -11,6 +11,13 @@
  * fail.  A worker is on a task only while the task says so (running), and
  * changes that under the lock: so a signal sent to worker_pid under the lock
  * reaches the worker while it is on that task.
+ *
+ * Workers and launcher sleep until something is due.  So each task that is not
+ * running is in somebody's hands: an idle worker's, who has been told or knows
+ * when it is due, or the launcher's, who looks around when a further worker would
+ * have to be started for it, or earlier (launcher_until).  Whoever makes a task due
+ * earlier offers it; a worker that takes a task offers the next one; one that
+ * ends leaves its tasks to the others and the launcher.
  */
 #include "progress/shared.h"
 
@@ -18,9 +25,13 @@
 
 #include "access/xact.h"
 #include "miscadmin.h"
+#include "progress/wakeup.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
 #include "utils/wait_event.h"
+
+/* how long a task that is due waits for a worker of its owner that is at work */
+#define PATIENCE_US		(50 * INT64CONST(1000))
 
 SqShared   *sq_shared = NULL;
 
@@ -38,7 +49,7 @@ shared_request(void)
 {
 	if (previous_request_hook)
 		previous_request_hook();
-	RequestAddinShmemSpace(MAXALIGN(sizeof(SqShared)));
+	RequestAddinShmemSpace(MAXALIGN(sizeof(SqShared)) + sq_wakeup_size());
 	RequestNamedLWLockTranche("streamq", 1);
 }
 
@@ -57,6 +68,7 @@ shared_startup(void)
 		sq_shared->lock = &(GetNamedLWLockTranche("streamq"))->lock;
 		ConditionVariableInit(&sq_shared->changed);
 	}
+	sq_wakeup_init();
 	LWLockRelease(AddinShmemInitLock);
 }
 
@@ -98,6 +110,86 @@ sq_shared_pool_is_full(void)
 		if (sq_shared->workers[i].used && OidIsValid(sq_shared->workers[i].owner))
 			used++;
 	return used >= Min(sq_max_workers, SQ_MAX_WORKERS - 1);
+}
+
+/* The next tick of a trigger interval on the grid of its multiples. */
+TimestampTz
+sq_shared_next_tick(TimestampTz began, int64 interval)
+{
+	/* the grid starts at the Unix epoch, as Spark's does */
+	int64		unix_us = began + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
+
+	return began - unix_us % interval + interval;
+}
+
+/* ------------------------------------------------- who is to run a task */
+
+static bool
+serves(const SqWorkerSlot *slot, const SqTask *task)
+{
+	return slot->used && slot->dbid == task->dbid && slot->owner == task->owner &&
+		!slot->leave;
+}
+
+/* A worker that can take a task on: it is idle, or about to begin. */
+SqWorkerSlot *
+sq_shared_idle_worker(const SqTask *task)
+{
+	for (int i = 0; i < SQ_MAX_WORKERS; i++)
+	{
+		SqWorkerSlot *slot = &sq_shared->workers[i];
+
+		if (serves(slot, task) && (slot->idle || slot->pid == 0))
+			return slot;
+	}
+	return NULL;
+}
+
+/*
+ * When a further worker is to be started for a task, unless somebody is on it by
+ * then.  Most batches are short: it is not worth while at once if its owner has a
+ * worker already.
+ */
+TimestampTz
+sq_shared_start_time(const SqTask *task)
+{
+	for (int i = 0; i < SQ_MAX_WORKERS; i++)
+		if (serves(&sq_shared->workers[i], task))
+			return task->due + PATIENCE_US;
+	return task->due;
+}
+
+/* Makes sure that the launcher looks around at the time given, or earlier. */
+void
+sq_shared_wake_launcher_by(TimestampTz when)
+{
+	if (when < sq_shared->launcher_until)
+		wake_launcher();
+}
+
+/* Makes the idle workers of a database look whether there is something to do. */
+void
+sq_shared_wake_idle(Oid dbid)
+{
+	for (int i = 0; i < SQ_MAX_WORKERS; i++)
+	{
+		SqWorkerSlot *slot = &sq_shared->workers[i];
+
+		if (slot->used && slot->dbid == dbid && slot->idle && slot->latch != NULL)
+			SetLatch(slot->latch);
+	}
+}
+
+/* Leaves a task to a worker that is idle, or else to the launcher. */
+void
+sq_shared_offer(const SqTask *task)
+{
+	SqWorkerSlot *worker = sq_shared_idle_worker(task);
+
+	if (worker == NULL)
+		sq_shared_wake_launcher_by(sq_shared_start_time(task));
+	else if (worker->latch != NULL)
+		SetLatch(worker->latch);
 }
 
 /* ------------------------------------------------------------- databases */
@@ -327,6 +419,43 @@ free_task(void)
 	return NULL;
 }
 
+/* how often a worker has run a query of this database */
+static uint32
+count_slices(int32 query_id)
+{
+	SqTask	   *task;
+	uint32		result;
+
+	LWLockAcquire(sq_shared->lock, LW_SHARED);
+	task = find_task(MyDatabaseId, query_id);
+	result = task != NULL ? task->slices : 0;
+	LWLockRelease(sq_shared->lock);
+	return result;
+}
+
+/*
+ * Waits until a worker has run a query of this database since the last call, whose
+ * count *slices is, but not longer than the timeout.
+ */
+void
+sq_shared_wait(int32 query_id, uint32 *slices, long timeout_ms)
+{
+	uint32		last = *slices;
+	TimestampTz until = GetCurrentTimestamp() + timeout_ms * INT64CONST(1000);
+
+	ConditionVariablePrepareToSleep(&sq_shared->changed);
+	for (;;)
+	{
+		long		left = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
+
+		*slices = count_slices(query_id);
+		if (*slices != last || left <= 0)
+			break;
+		(void) ConditionVariableTimedSleep(&sq_shared->changed, left, PG_WAIT_EXTENSION);
+	}
+	ConditionVariableCancelSleep();
+}
+
 /* Tells of one started query. */
 void
 sq_shared_sync_task(const SqTask *task)
@@ -346,7 +475,10 @@ sq_shared_sync_task(const SqTask *task)
 		entry->owner = task->owner;
 		entry->owner_can_login = task->owner_can_login;
 		if (entry->interval_us != task->interval_us)
-			entry->due = 0;
+		{
+			entry->due = task->due;
+			entry->waiting = false;
+		}
 		entry->interval_us = task->interval_us;
 	}
 	if (entry != NULL)
@@ -373,6 +505,7 @@ sq_shared_sync_end(Oid dbid)
 		if (task->dbid == dbid && !task->seen && !task->running)
 			memset(task, 0, sizeof(SqTask));
 	}
+	sq_shared_wake_idle(dbid);
 	wake_launcher();
 	LWLockRelease(sq_shared->lock);
 }
@@ -383,9 +516,14 @@ sq_shared_postpone(Oid dbid, Oid owner, TimestampTz due)
 {
 	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < sq_shared->ntasks; i++)
-		if (sq_shared->tasks[i].dbid == dbid && sq_shared->tasks[i].owner == owner &&
-			!sq_shared->tasks[i].running)
-			sq_shared->tasks[i].due = due;
+	{
+		SqTask	   *task = &sq_shared->tasks[i];
+
+		if (task->dbid != dbid || task->owner != owner || task->running)
+			continue;
+		task->due = due;
+		task->waiting = false;
+	}
 	LWLockRelease(sq_shared->lock);
 }
 

@@ -28,8 +28,11 @@ typedef struct SqTask
 	int64		interval_us;	/* trigger interval; 0: as soon as there is
 								 * data */
 	TimestampTz due;			/* not before */
+	bool		waiting;		/* a commit makes it due earlier (wakeup.c), */
+	TimestampTz not_before;		/* but not before this */
 	pid_t		worker_pid;		/* who ran it last, and is alive */
 	bool		running;		/* worker_pid is on it now */
+	uint32		slices;			/* how often one has been */
 	pid_t		stopper_pid;	/* a backend that stops it, uncommitted */
 	bool		seen;			/* scratch of sq_shared_sync_end() */
 } SqTask;
@@ -61,6 +64,7 @@ typedef struct SqShared
 	LWLock	   *lock;
 	ConditionVariable changed;	/* a worker has ended a task or itself */
 	Latch	   *launcher_latch; /* NULL if there is no launcher */
+	TimestampTz launcher_until; /* it sleeps until then */
 	bool		no_process;		/* the last worker could not be started */
 	SqTask		tasks[SQ_MAX_TASKS];
 	int			ntasks;			/* entries below are in use or free */
@@ -75,6 +79,15 @@ extern SqShared *sq_shared;
 extern void sq_shared_define(void);
 extern bool sq_shared_available(void);
 extern bool sq_shared_pool_is_full(void);
+extern TimestampTz sq_shared_next_tick(TimestampTz began, int64 interval);
+extern void sq_shared_wait(int32 query_id, uint32 *slices, long timeout_ms);
+
+/* who is to run a task; the caller holds the lock */
+extern SqWorkerSlot *sq_shared_idle_worker(const SqTask *task);
+extern TimestampTz sq_shared_start_time(const SqTask *task);
+extern void sq_shared_wake_launcher_by(TimestampTz when);
+extern void sq_shared_wake_idle(Oid dbid);
+extern void sq_shared_offer(const SqTask *task);
 
 /* for backends that start and stop queries */
 extern void sq_shared_sync_at_commit(void);

@@ -24,6 +24,10 @@ sq_range_open(SqRange *range, Relation heap, const SqPosition *start, const SqPo
 	range->test_end = sq_debug_rule(SQ_RULE_END);
 	range->next_xid = U64FromFullTransactionId(ReadNextFullTransactionId());
 	sq_offset_check_readable(start->offset, end->offset, range->next_xid);
+	range->is_estimate = false;
+	/* now, as sq_range_decide() must not wait for a lock */
+	range->map = range->next_xid < (UINT64CONST(1) << 32) ? InvalidOid :
+		sq_arrivals_find(heap);
 }
 
 /*
@@ -56,7 +60,7 @@ sq_range_decide(const SqRange *range, Buffer buffer, uint64 xid, bool inside, It
 	/* on an old page there is nothing of transactions begun since the horizon */
 	if (xid >= range->start.horizon.xid && sq_range_page_is_old(range, buffer))
 		return older_inside;
-	switch (sq_arrivals_age(range->heap, xid, tid))
+	switch (sq_arrivals_age(range->map, xid, tid))
 	{
 		case SQ_ROW_CURRENT:
 			return inside;
@@ -65,6 +69,8 @@ sq_range_decide(const SqRange *range, Buffer buffer, uint64 xid, bool inside, It
 		case SQ_ROW_UNKNOWN:
 			break;
 	}
+	if (range->is_estimate)
+		return inside;
 	ereport(ERROR,
 			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 			 errmsg("cannot tell whether a row of table \"%s\" is new",

@@ -17,7 +17,9 @@ typedef struct SqRange
 	SqPosition	start;			/* read before */
 	SqPosition	end;			/* read after */
 	bool		test_end;
+	bool		is_estimate;	/* what cannot be told is no error */
 	uint64		next_xid;		/* when the range was opened, or later */
+	Oid			map;			/* the arrival map, locked, if it may be asked */
 } SqRange;
 
 extern void sq_range_open(SqRange *range, Relation heap, const SqPosition *start,

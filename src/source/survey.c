@@ -291,7 +291,10 @@ sq_survey_relation(Relation rel, const SqSurveyRequest *request, SqSurvey *surve
 	bool		enough = false;
 
 	sq_range_open(&range, rel, &request->start, &request->end);
+	range.is_estimate = request->is_estimate;
 	blocks = blocks_to_survey(rel, request, nblocks, &count);
+	if (blocks != NULL && blocks != request->only_blocks)
+		survey->mapped_blocks += count;
 	if (count > (BlockNumber) NBuffers / 4)
 		strategy = GetAccessStrategy(BAS_BULKREAD);
 

@@ -47,6 +47,8 @@ typedef struct SqSurveyRequest
 	AttrNumber	event_time;		/* column whose range is wanted, or 0 */
 	SqTimeCounts *time_counts;	/* also count rows by event time; or NULL */
 	bool		by_xid;			/* also collect rows by transaction */
+	bool		is_estimate;	/* rows of which it cannot be told whether
+								 * they are new may be counted or not */
 	int64		stop_after;		/* stop when this many rows are found; 0:
 								 * never */
 	const BlockNumber *only_blocks; /* look only at these, ascending; NULL:
@@ -74,6 +76,7 @@ typedef struct SqSurvey
 	int64		rows;
 	SqTimeRange times;
 	ItemPointerData last;		/* place of the last row found */
+	BlockNumber mapped_blocks;	/* that the arrival map has named */
 	BlockNumber *blocks;		/* ascending */
 	SqBlockXids *block_xids;	/* alongside, if by_xid */
 	BlockNumber nblocks;

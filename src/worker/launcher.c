@@ -14,6 +14,7 @@
  */
 #include "worker/worker.h"
 
+#include <limits.h>
 #include <signal.h>
 
 #include "access/heapam.h"
@@ -36,7 +37,7 @@
 #include "utils/wait_event.h"
 
 #define LAUNCHER_RESTART_S	1
-#define NAP_MAX_MS			1000
+#define RETRY_MS			1000	/* what nobody is going to tell of */
 #define START_RETRY_MS		5000	/* after a worker that could not connect */
 
 /* the workers started, by slot; NULL: by an earlier launcher, or none */
@@ -151,23 +152,41 @@ handle_failed_start(const SqWorkerSlot *slot)
 	sq_shared_request_sync(slot->dbid, later);
 }
 
-/* frees the slots of workers that have ended */
-static void
+/*
+ * Frees the slot of a worker that an earlier launcher has started, if its process
+ * has ended, of which the postmaster does not tell us.  Returns true if it is about
+ * to end.
+ */
+static bool
+reap_orphan(int slot)
+{
+	const SqWorkerSlot *worker = &sq_shared->workers[slot];
+
+	if (!worker->used || worker->pid == 0)
+		return false;
+	if (kill(worker->pid, 0) == 0 || errno != ESRCH)
+		return worker->latch == NULL;
+	(void) release_slot(slot);
+	return false;
+}
+
+/* frees the slots of workers that have ended; true if one has to be looked for again */
+static bool
 reap_workers(void)
 {
+	bool		again = false;
+
 	for (int i = 0; i < SQ_MAX_WORKERS; i++)
 	{
 		SqWorkerSlot slot;
 		pid_t		pid;
 
-		/* a worker that an earlier launcher has started */
-		if (started[i] == NULL && sq_shared->workers[i].used &&
-			sq_shared->workers[i].pid != 0 &&
-			kill(sq_shared->workers[i].pid, 0) != 0 && errno == ESRCH)
-			(void) release_slot(i);
-
-		if (started[i] == NULL ||
-			GetBackgroundWorkerPid(started[i], &pid) != BGWH_STOPPED)
+		if (started[i] == NULL)
+		{
+			again |= reap_orphan(i);
+			continue;
+		}
+		if (GetBackgroundWorkerPid(started[i], &pid) != BGWH_STOPPED)
 			continue;
 		pfree(started[i]);
 		started[i] = NULL;
@@ -175,6 +194,7 @@ reap_workers(void)
 		if (!slot.connected && !slot.leave)
 			handle_failed_start(&slot);
 	}
+	return again;
 }
 
 /* a slot that is not used, or -1; the caller holds the lock */
@@ -245,10 +265,11 @@ is_paused(Oid dbid)
 
 /*
  * Picks a database to be looked at and reserves a slot for it; -1 if there is
- * nothing to do.  One at a time.
+ * nothing to do.  One at a time: until then, others wait.  *until is lowered to
+ * the time when the next one is due.
  */
 static int
-pick_database(TimestampTz now)
+pick_database(TimestampTz now, TimestampTz *until)
 {
 	int			slot = -1;
 
@@ -263,8 +284,13 @@ pick_database(TimestampTz now)
 	{
 		SqDatabase *entry = &sq_shared->databases[i];
 
-		if (entry->paused_by != 0 || entry->due > now || is_paused(entry->dbid))
+		if (entry->paused_by != 0 || is_paused(entry->dbid))
 			continue;
+		if (entry->due > now)
+		{
+			*until = Min(*until, entry->due);
+			continue;
+		}
 		slot = free_slot();
 		if (slot < 0)
 			break;
@@ -274,21 +300,6 @@ pick_database(TimestampTz now)
 	}
 	LWLockRelease(sq_shared->lock);
 	return slot;
-}
-
-/* a worker that could take a task on; the caller holds the lock */
-static SqWorkerSlot *
-idle_worker_for(const SqTask *task)
-{
-	for (int i = 0; i < SQ_MAX_WORKERS; i++)
-	{
-		SqWorkerSlot *slot = &sq_shared->workers[i];
-
-		if (slot->used && slot->dbid == task->dbid && slot->owner == task->owner &&
-			(slot->idle || slot->pid == 0) && !slot->leave)
-			return slot;
-	}
-	return NULL;
 }
 
 /* asks a worker to leave that waits for work of somebody else */
@@ -310,32 +321,32 @@ make_room(const SqTask *task)
 }
 
 /*
- * The task that is due longest among those that nobody is free to run; *nap is
- * lowered to the time until the next one is due.  The caller holds the lock.
+ * The task that needs a further worker most; *until is lowered to the time when
+ * the next one does.  The caller holds the lock.
  */
 static SqTask *
-longest_due_task(TimestampTz now, long *nap)
+neediest_task(TimestampTz now, TimestampTz *until)
 {
 	SqTask	   *best = NULL;
 
 	for (int i = 0; i < sq_shared->ntasks; i++)
 	{
 		SqTask	   *task = &sq_shared->tasks[i];
-		SqWorkerSlot *worker;
+		TimestampTz start;
 
 		if (!OidIsValid(task->dbid) || task->running || task->stopper_pid != 0 ||
 			is_paused(task->dbid))
 			continue;
-		if (task->due > now)
+		if (task->due <= now && sq_shared_idle_worker(task) != NULL)
 		{
-			*nap = Min(*nap, TimestampDifferenceMilliseconds(now, task->due) + 1);
+			sq_shared_offer(task);
 			continue;
 		}
-		worker = idle_worker_for(task);
-		if (worker == NULL)
-			best = best == NULL || task->due < best->due ? task : best;
-		else if (worker->latch != NULL)
-			SetLatch(worker->latch);
+		start = sq_shared_start_time(task);
+		if (start > now)
+			*until = Min(*until, start);
+		else if (best == NULL || task->due < best->due)
+			best = task;
 	}
 	return best;
 }
@@ -345,18 +356,22 @@ longest_due_task(TimestampTz now, long *nap)
  * if none is needed, or no slot is free.
  */
 static int
-pick_task(TimestampTz now, long *nap)
+pick_task(TimestampTz now, TimestampTz *until)
 {
 	int			slot = -1;
 	SqTask	   *task;
 
 	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
-	task = longest_due_task(now, nap);
+	task = neediest_task(now, until);
 	if (task != NULL)
 	{
 		slot = sq_shared_pool_is_full() ? -1 : free_slot();
 		if (slot < 0 || sq_shared->no_process)
+		{
 			make_room(task);
+			/* who becomes idle after this does not know that he is in the way */
+			*until = Min(*until, now + RETRY_MS * INT64CONST(1000));
+		}
 		if (slot >= 0)
 			reserve_slot(slot, task->dbid, task->owner, task->owner_can_login);
 	}
@@ -364,16 +379,28 @@ pick_task(TimestampTz now, long *nap)
 	return slot;
 }
 
-/* starts what has to be started; returns how long to sleep, in ms */
-static long
+/* notes until when the launcher is going to sleep */
+static void
+set_until(TimestampTz until)
+{
+	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+	sq_shared->launcher_until = until;
+	LWLockRelease(sq_shared->lock);
+}
+
+/* starts what has to be started; returns until when to sleep */
+static TimestampTz
 schedule(void)
 {
 	TimestampTz now = GetCurrentTimestamp();
-	long		nap = NAP_MAX_MS;
+	TimestampTz until = DT_NOEND;
 	int			slot;
 
-	reap_workers();
-	while ((slot = pick_database(now)) >= 0)
+	/* what happens from now on is news */
+	set_until(DT_NOEND);
+	if (reap_workers())
+		until = now + RETRY_MS * INT64CONST(1000);
+	while ((slot = pick_database(now, &until)) >= 0)
 	{
 		Oid			dbid = sq_shared->workers[slot].dbid;
 
@@ -385,14 +412,18 @@ schedule(void)
 		else if (!start_worker(slot))
 		{
 			/* all of max_worker_processes in use */
-			sq_shared_request_sync(dbid, now + NAP_MAX_MS * INT64CONST(1000));
+			sq_shared_request_sync(dbid, now + RETRY_MS * INT64CONST(1000));
 			break;
 		}
 	}
-	while ((slot = pick_task(now, &nap)) >= 0)
+	while ((slot = pick_task(now, &until)) >= 0)
 		if (!start_worker(slot))
+		{
+			until = Min(until, now + RETRY_MS * INT64CONST(1000));
 			break;
-	return nap;
+		}
+	set_until(until);
+	return until;
 }
 
 static void
@@ -427,7 +458,8 @@ streamq_launcher_main(Datum arg)
 
 	while (!ShutdownRequestPending)
 	{
-		long		nap;
+		TimestampTz until;
+		long		nap_ms;
 
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
@@ -436,9 +468,10 @@ streamq_launcher_main(Datum arg)
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 		}
-		nap = schedule();
+		until = schedule();
+		nap_ms = TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 nap, PG_WAIT_EXTENSION);
+						 Min(nap_ms, INT_MAX), PG_WAIT_EXTENSION);
 	}
 	/* so that it is started again, unless the server is shut down */
 	proc_exit(1);

@@ -21,6 +21,25 @@
 #define SLICE_MS			500 /* then others get their turn, streamq.run()
 								 * too */
 #define RETRY_DELAY_FIRST_MS 100
+
+/*
+ * Small commits that come one after the other are read in batches with pauses
+ * between them, so that a worker takes a third of a core from those who commit, and
+ * not all of it.  A batch of few rows costs more in waking and committing than in work,
+ * hence the least pause.  No pause is so long that somebody would notice.
+ */
+#define PAUSE_FACTOR		2	/* of the last batch's duration */
+#define PAUSE_MIN_US		(5 * INT64CONST(1000))
+#define PAUSE_MAX_US		(20 * INT64CONST(1000))
+
+/* where looking means reading a whole table, it takes a fifth of the time at most */
+#define LOOK_FACTOR			4	/* of the time that looking took */
+
+/*
+ * A query that waits looks now and then all the same: its offsets have to be
+ * renewed before they grow too old.
+ */
+#define LOOK_ANYWAY_US		(10 * SECS_PER_MINUTE * USECS_PER_SEC)
 #define MAX_FAILURES_COUNTED 8
 
 /* runners of the tasks served, kept for what they remember */
@@ -28,12 +47,16 @@ typedef struct ServedTask
 {
 	int32		query_id;
 	SqRunner   *runner;
+	uint64		commits;		/* counted before the last batch */
 } ServedTask;
 
 static List *served = NIL;
 
-static SqRunner *
-runner_for(const SqTask *task)
+/* from before the snapshot of the last batch */
+static SqWakeupMark mark;
+
+static ServedTask *
+served_task(const SqTask *task)
 {
 	MemoryContext old;
 	ServedTask *entry;
@@ -43,16 +66,16 @@ runner_for(const SqTask *task)
 	{
 		entry = lfirst(lc);
 		if (entry->query_id == task->query_id)
-			return entry->runner;
+			return entry;
 	}
 	old = MemoryContextSwitchTo(TopMemoryContext);
-	entry = palloc(sizeof(ServedTask));
+	entry = palloc0(sizeof(ServedTask));
 	entry->query_id = task->query_id;
 	entry->runner = sq_runner_create(task->name, task->query_id, true,
 									 TopMemoryContext);
 	served = lappend(served, entry);
 	MemoryContextSwitchTo(old);
-	return entry->runner;
+	return entry;
 }
 
 /* Throws away what is remembered of a query. */
@@ -82,6 +105,7 @@ run_batch(SqRunner *runner)
 	sq_session_begin();
 	sq_runner_begin();
 	pgstat_report_activity(STATE_RUNNING, runner->name);
+	sq_wakeup_mark(&mark);
 	outcome = sq_batch_execute(runner);
 	sq_session_commit();
 	if (outcome == SQ_BATCH_DONE)
@@ -148,16 +172,6 @@ record_failure(const SqRunner *runner, const ErrorData *error)
 	return Min(delay, (int64) sq_retry_delay_max_ms);
 }
 
-/* the next tick of a trigger interval on the grid of its multiples */
-static TimestampTz
-next_tick(TimestampTz began, int64 interval)
-{
-	/* the grid starts at the Unix epoch, as Spark's does */
-	int64		unix_us = began + (POSTGRES_EPOCH_JDATE - UNIX_EPOCH_JDATE) * USECS_PER_DAY;
-
-	return began - unix_us % interval + interval;
-}
-
 static bool
 lock_query(int32 query_id, SqQueryLock *lock)
 {
@@ -170,49 +184,91 @@ lock_query(int32 query_id, SqQueryLock *lock)
 }
 
 /*
- * Runs batches of a task for a while.  Returns the time when it is due again,
- * or DT_NOEND if it is not to be run any more.
+ * How long the next batch has to wait, in any case, after one that has left nothing to
+ * read.  A single commit is served at once: who commits, looks at the result, and
+ * commits again must not be held up.
  */
-static TimestampTz
-run_slice(const SqTask *task, SqRunner *runner, SqQueryLock *lock, volatile bool *locked)
+static int64
+pause_after(ServedTask *entry, bool idle, int64 took)
+{
+	SqRunner   *runner = entry->runner;
+	uint64		commits = sq_wakeup_commits(&mark, runner->relations);
+	bool		single = commits - entry->commits <= 1;
+
+	entry->commits = commits;
+	if (!runner->commits_are_told && idle)
+		return LOOK_FACTOR * took;
+	return single ? 0 : Max(Min(PAUSE_FACTOR * took, PAUSE_MAX_US), PAUSE_MIN_US);
+}
+
+/* makes a task wait that has nothing to read */
+static void
+wait_for_rows(const SqTask *task, const SqRunner *runner, int64 pause, SqSliceEnd *end)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	int64		poll_us = sq_poll_interval_ms * INT64CONST(1000);
+	bool		told = runner->commits_are_told && !mark.prepared;
+	TimestampTz look_at = now + (told ? LOOK_ANYWAY_US : Max(poll_us, pause));
+
+	if (task->interval_us > 0)
+		look_at = sq_shared_next_tick(told ? look_at : now, task->interval_us);
+	end->waits = true;
+	end->awaited.relations = runner->relations;
+	end->awaited.mark = &mark;
+	end->awaited.not_before = now + pause;
+	end->awaited.look_at = look_at;
+}
+
+/* decides after a batch when the task is due again; true if that ends the slice */
+static bool
+ends_slice(const SqTask *task, ServedTask *entry, SqBatchOutcome outcome,
+		   TimestampTz began, SqSliceEnd *end)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	bool		idle = outcome == SQ_BATCH_IDLE;
+
+	if (outcome == SQ_BATCH_STOPPED)
+	{
+		end->due = DT_NOEND;
+		return true;
+	}
+	end->due = task->interval_us > 0 ? sq_shared_next_tick(began, task->interval_us) : now;
+	if (idle || entry->runner->reached)
+	{
+		wait_for_rows(task, entry->runner, pause_after(entry, idle, now - began), end);
+		return true;
+	}
+	return end->due > now;
+}
+
+/* runs batches of a task for a while, and says when it is due again */
+static void
+run_slice(const SqTask *task, ServedTask *entry, SqQueryLock *lock, volatile bool *locked,
+		  SqSliceEnd *end)
 {
 	TimestampTz began = GetCurrentTimestamp();
 	TimestampTz batch_began = began;
-	TimestampTz due = DT_NOEND;
 
 	*locked = lock_query(task->query_id, lock);
 	if (!*locked)
-		return began + sq_poll_interval_ms * INT64CONST(1000);	/* streamq.run() */
-
+	{
+		/* streamq.run() */
+		end->due = began + sq_poll_interval_ms * INT64CONST(1000);
+		return;
+	}
 	for (;;)
 	{
-		SqBatchOutcome outcome = run_batch(runner);
-		TimestampTz now = GetCurrentTimestamp();
+		SqBatchOutcome outcome = run_batch(entry->runner);
 
-		if (outcome == SQ_BATCH_STOPPED)
+		if (ends_slice(task, entry, outcome, batch_began, end))
 			break;
-		if (task->interval_us > 0)
-		{
-			due = next_tick(batch_began, task->interval_us);
-			if (outcome == SQ_BATCH_IDLE || due > now)
-				break;
-		}
-		else if (outcome == SQ_BATCH_IDLE)
-		{
-			/* looking must not take more than a fifth of the time */
-			due = now + Max(sq_poll_interval_ms * INT64CONST(1000), 4 * (now - batch_began));
-			break;
-		}
-		else
-			due = now;
 		if (!sq_worker_may_go_on(task->query_id))
 			break;
-		if (now - began > SLICE_MS * INT64CONST(1000))
+		batch_began = GetCurrentTimestamp();
+		if (batch_began - began > SLICE_MS * INT64CONST(1000))
 			break;
-		batch_began = now;
 		CHECK_FOR_INTERRUPTS();
 	}
-	return due;
 }
 
 static void
@@ -222,19 +278,20 @@ name_query(void *arg)
 }
 
 /*
- * Runs batches of a task for a while; errors are recorded with the query.
- * Returns the time when the task is due again, or DT_NOEND if it is not to be
- * run any more.
+ * Runs batches of a task for a while, and says when it is due again; errors are
+ * recorded with the query.
  */
-TimestampTz
-sq_slice_run(const SqTask *task)
+void
+sq_slice_run(const SqTask *task, SqSliceEnd *end)
 {
-	SqRunner   *volatile runner = runner_for(task);
+	ServedTask *volatile entry = served_task(task);
+	SqRunner   *volatile runner = entry->runner;
 	SqQueryLock lock;
 	volatile bool locked = false;
-	volatile TimestampTz due = DT_NOEND;
 	ErrorContextCallback callback;
 
+	end->due = DT_NOEND;
+	end->waits = false;
 	callback.callback = name_query;
 	callback.arg = unconstify(SqTask *, task);
 	callback.previous = error_context_stack;
@@ -242,7 +299,7 @@ sq_slice_run(const SqTask *task)
 
 	PG_TRY();
 	{
-		due = run_slice(task, runner, &lock, &locked);
+		run_slice(task, entry, &lock, &locked, end);
 	}
 	PG_CATCH();
 	{
@@ -262,11 +319,12 @@ sq_slice_run(const SqTask *task)
 		pgstat_report_activity(STATE_IDLE, NULL);
 		sq_runner_forget(runner);
 
-		due = GetCurrentTimestamp();
+		end->due = GetCurrentTimestamp();
+		end->waits = false;
 		if (sq_worker_may_go_on(task->query_id))
 		{
 			delay = record_failure(runner, error);
-			due = delay < 0 ? DT_NOEND : due + delay * 1000;
+			end->due = delay < 0 ? DT_NOEND : end->due + delay * 1000;
 		}
 		FreeErrorData(error);
 	}
@@ -275,5 +333,4 @@ sq_slice_run(const SqTask *task)
 
 	if (locked)
 		sq_query_unlock(&lock);
-	return due;
 }

@@ -7,8 +7,17 @@
 
 #include "streamq.h"
 #include "progress/shared.h"
+#include "progress/wakeup.h"
 
-extern TimestampTz sq_slice_run(const SqTask *task);
+/* when a task is to be run again */
+typedef struct SqSliceEnd
+{
+	TimestampTz due;			/* DT_NOEND: never */
+	bool		waits;			/* instead, when the following has come */
+	SqAwaited	awaited;		/* valid until the next slice */
+} SqSliceEnd;
+
+extern void sq_slice_run(const SqTask *task, SqSliceEnd *end);
 extern void sq_slice_forget(int32 query_id);
 
 #endif							/* SQ_SLICE_H */

@@ -10,6 +10,7 @@
  */
 #include "worker/worker.h"
 
+#include <limits.h>
 #include <signal.h>
 
 #include "access/htup_details.h"
@@ -18,9 +19,11 @@
 #include "catalog/querydef.h"
 #include "commands/extension.h"
 #include "miscadmin.h"
+#include "pgstat.h"
 #include "postmaster/bgworker.h"
 #include "postmaster/interrupt.h"
 #include "progress/shared.h"
+#include "progress/wakeup.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "tcop/tcopprot.h"
@@ -89,6 +92,7 @@ read_database(void)
 			task.owner_can_login = role_can_login(query->owner);
 			strlcpy(task.name, query->name, NAMEDATALEN);
 			task.interval_us = interval_us(query->trigger_interval);
+			task.due = GetCurrentTimestamp();
 			sq_shared_sync_task(&task);
 		}
 	}
@@ -99,15 +103,21 @@ read_database(void)
 
 /* ------------------------------------------------------------ taking tasks */
 
-/* takes the task that is due longest; false if there is none */
+/*
+ * Takes the task that is due longest; false if none is.  *next becomes the time when
+ * the next one is due; *any, whether there are tasks at all.
+ */
 static bool
-take_task(SqTask *taken, TimestampTz now, TimestampTz *next, bool *any)
+take_task(SqTask *taken, TimestampTz *next, bool *any)
 {
 	SqTask	   *best = NULL;
+	SqTask	   *second = NULL;
+	TimestampTz now;
+	bool		idle;
 
-	*next = DT_NOEND;
 	*any = false;
 	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+	now = GetCurrentTimestamp();
 	for (int i = 0; i < sq_shared->ntasks; i++)
 	{
 		SqTask	   *task = &sq_shared->tasks[i];
@@ -117,22 +127,30 @@ take_task(SqTask *taken, TimestampTz now, TimestampTz *next, bool *any)
 		*any = true;
 		if (task->running || task->stopper_pid != 0)
 			continue;
-		if (task->due > now)
-			*next = Min(*next, task->due);
-		else if (best == NULL || task->due < best->due)
+		if (best == NULL || task->due < best->due)
+		{
+			second = best;
 			best = task;
+		}
+		else if (second == NULL || task->due < second->due)
+			second = task;
 	}
-	if (my_slot->leave)
-		best = NULL;
-	if (best != NULL)
+	*next = best != NULL ? best->due : DT_NOEND;
+	idle = *next > now || my_slot->leave;
+	my_slot->idle = idle;
+	if (!idle)
 	{
 		best->running = true;
+		best->waiting = false;
 		best->worker_pid = MyProcPid;
 		*taken = *best;
+		if (second != NULL && second->due <= now)
+			sq_shared_offer(second);
+		else if (second != NULL)
+			sq_shared_wake_launcher_by(sq_shared_start_time(second));
 	}
-	my_slot->idle = best == NULL;
 	LWLockRelease(sq_shared->lock);
-	return best != NULL;
+	return !idle;
 }
 
 /* True while nobody stops the task or wants the worker to leave. */
@@ -153,10 +171,12 @@ sq_worker_may_go_on(int32 query_id)
 	return result;
 }
 
-/* gives a task back, due at the time given */
+/* gives a task back */
 static void
-give_back_task(const SqTask *taken, TimestampTz due)
+give_back_task(const SqTask *taken, const SqSliceEnd *end)
 {
+	bool		ended = end->due == DT_NOEND;
+
 	LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
 	for (int i = 0; i < sq_shared->ntasks; i++)
 	{
@@ -166,14 +186,17 @@ give_back_task(const SqTask *taken, TimestampTz due)
 			task->worker_pid != MyProcPid)
 			continue;
 		task->running = false;
-		task->due = due;
-		if (due == DT_NOEND && task->stopper_pid == 0)
+		task->slices++;
+		task->due = end->due;
+		if (end->waits)
+			sq_wakeup_wait(task, &end->awaited);
+		if (ended && task->stopper_pid == 0)
 			memset(task, 0, sizeof(SqTask));
 	}
 	LWLockRelease(sq_shared->lock);
 	ConditionVariableBroadcast(&sq_shared->changed);
 	/* who is started again meanwhile is found in the table */
-	if (due == DT_NOEND)
+	if (ended)
 	{
 		sq_slice_forget(taken->query_id);
 		sq_shared_request_sync(taken->dbid, 0);
@@ -200,8 +223,8 @@ leave_slot(int code, Datum arg)
 	/* the slot itself is freed by the launcher, when the process has ended */
 	my_slot->idle = false;
 	my_slot->latch = NULL;
-	if (sq_shared->launcher_latch != NULL)
-		SetLatch(sq_shared->launcher_latch);
+	sq_shared_wake_idle(my_scope.dbid);
+	sq_shared_wake_launcher_by(0);
 	LWLockRelease(sq_shared->lock);
 	ConditionVariableBroadcast(&sq_shared->changed);
 }
@@ -247,6 +270,22 @@ asked_to_leave(void)
 	return leave;
 }
 
+/* sleeps until a time or until there is news */
+static void
+sleep_until(TimestampTz until)
+{
+	/* figures must not stay here for as long as we sleep */
+	long		report_ms = pgstat_report_stat(false);
+	long		nap_ms = Min(TimestampDifferenceMilliseconds(GetCurrentTimestamp(), until), INT_MAX);
+	bool		for_report = report_ms > 0 && report_ms < nap_ms;
+	int			events;
+
+	events = WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+					   for_report ? report_ms : nap_ms, PG_WAIT_EXTENSION);
+	if (for_report && (events & WL_TIMEOUT) != 0)
+		(void) pgstat_report_stat(true);
+}
+
 static void
 serve(void)
 {
@@ -254,11 +293,9 @@ serve(void)
 
 	while (!asked_to_leave())
 	{
-		TimestampTz now = GetCurrentTimestamp();
 		TimestampTz next;
 		bool		any;
 		SqTask		task;
-		long		nap;
 
 		ResetLatch(MyLatch);
 		CHECK_FOR_INTERRUPTS();
@@ -267,9 +304,12 @@ serve(void)
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 		}
-		if (take_task(&task, now, &next, &any))
+		if (take_task(&task, &next, &any))
 		{
-			give_back_task(&task, sq_slice_run(&task));
+			SqSliceEnd	end;
+
+			sq_slice_run(&task, &end);
+			give_back_task(&task, &end);
 			/* stop() signals only while the task is running */
 			QueryCancelPending = false;
 			last_task = GetCurrentTimestamp();
@@ -277,11 +317,13 @@ serve(void)
 				break;
 			continue;
 		}
-		if (!any && now - last_task > IDLE_EXIT_MS * INT64CONST(1000))
-			break;
-		nap = next == DT_NOEND ? IDLE_EXIT_MS : TimestampDifferenceMilliseconds(now, next) + 1;
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 Min(nap, IDLE_EXIT_MS), PG_WAIT_EXTENSION);
+		if (!any)
+		{
+			next = last_task + IDLE_EXIT_MS * INT64CONST(1000);
+			if (next <= GetCurrentTimestamp())
+				break;
+		}
+		sleep_until(next);
 	}
 }
 

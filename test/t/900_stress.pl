@@ -4,6 +4,8 @@
 #
 #	STREAMQ_STRESS_SECONDS		how long the writers write (default 25)
 #	STREAMQ_STRESS_SEED			repeats the random choices of a run
+#	STREAMQ_STRESS_MAPS			what happens to the arrival maps meanwhile, one after the
+#								other: "kept" (first), "dropped", "rebuilt" (last)
 #	STREAMQ_STRESS_RULES_OFF	1, 2, 4: switches a rule of exact reading off; then
 #								the test has to find rows lost or double, if the
 #								engine's own checks do not before
@@ -13,6 +15,9 @@
 # stay open for the whole run, and partitions that come with rows in them, by COPY
 # FREEZE too.  Beside the queries a client reads increments with the public
 # building blocks, in transactions in which it writes to the same table.
+#
+# A third of the time with arrival maps, a third without, a third while they are made anew
+# at random moments: the rows have to be the same each time.  A row that is missed stays so.
 #
 # Aggregations in all output modes count the same rows.  Some have a watermark that
 # leaves little time, so that rows of slow transactions are late; a late sink tells
@@ -32,6 +37,7 @@ use Time::HiRes qw(time usleep);
 my $seconds = $ENV{STREAMQ_STRESS_SECONDS} || 25;
 my $seed = $ENV{STREAMQ_STRESS_SEED} || int(rand(2**31));
 my $rules_off = $ENV{STREAMQ_STRESS_RULES_OFF} || 0;
+my @maps = split /\W+/, $ENV{STREAMQ_STRESS_MAPS} || 'kept dropped rebuilt';
 my @queries = qw(q_events q_plain q_both);
 my @aggregations = qw(g_complete g_source g_state g_update g_window);
 
@@ -265,19 +271,19 @@ sub partition_script
 		"$create$attach$insert" . 'VACUUM (FREEZE) plain, events_0, events_1;')[ int(rand(6)) ];
 }
 
-# Starts a process that has psql execute one script after the other.
+# Starts a process that has psql execute one script after the other, the first of which
+# gets the number $turn.
 sub start_writer
 {
-	my ($number, $until, $pause_ms, $script) = @_;
+	my ($number, $turn, $until, $pause_ms, $script) = @_;
 	my $pid = fork() // die "fork: $!";
 	my $status = 0;
-	my $turn = 0;
 
 	return $pid if $pid;
-	srand($seed + $number);
+	srand($seed + $number + $turn);
 	while (time() < $until && $status == 0)
 	{
-		my $run = psql_in_background($node, $script->(100 + $turn++));
+		my $run = psql_in_background($node, $script->($turn++));
 
 		$run->{handle}->finish;
 		$status = $run->{handle}->result ? 1 : 0;
@@ -323,57 +329,116 @@ sub run_in_background
 # --------------------------------------------------------------------- action
 
 our @errors;
-my $until = time() + $seconds;
-my $open = $node->background_psql('postgres', timeout => $seconds + 600);
-my $turns = 0;
-my $many = 0;
+our $turns = 0;
+my $rebuilds = 0;
 
-$open->query_safe(q{BEGIN});
-$open->query_safe(q{INSERT INTO plain (writer, v) VALUES ('open', 1)});
-sql($node, q{
-	BEGIN;
-	SELECT subtransactions(20, 'prepared for long');
-	PREPARE TRANSACTION 'for long';
-});
-
-my $load = start_pgbench($node, "-c 5 -T $seconds --random-seed=$seed", %scripts);
-my $client = start_pgbench($node, "-c 1 -T $seconds --random-seed=$seed", %client_script);
-my $looker = start_pgbench($node, "-c 1 -T $seconds --random-seed=$seed", %looker_script);
-my @writers = (
-	start_writer(1, $until, 50, \&copy_script),
-	start_writer(2, $until, 600, \&partition_script));
-
-while (time() < $until)
+# What makes the maps anew.  Beside writers to the partitions themselves, a command that
+# locks events and then its partitions would be a deadlock.
+sub rebuild
 {
-	my @some = grep { rand() < 0.5 } @queries, @aggregations;
-	my %is_some = map { $_ => 1 } @some;
-	my @others = grep { !$is_some{$_} } @queries, @aggregations;
+	my $of_plain = 'ON plain USING streamq_arrivals ((1))';
+	my @ways = (
+		'REINDEX INDEX CONCURRENTLY plain_arrivals;',
+		'REINDEX INDEX plain_arrivals;',
+		"DROP INDEX plain_arrivals;\nSELECT pg_sleep(0.2 * random());\nCREATE INDEX plain_arrivals $of_plain;",
+		"DROP INDEX CONCURRENTLY plain_arrivals;\nCREATE INDEX CONCURRENTLY plain_arrivals $of_plain;",
+		"BEGIN;\nINSERT INTO plain (writer, v) VALUES ('single', 0);\nREINDEX INDEX plain_arrivals;\nINSERT INTO plain (writer, v) VALUES ('single', 0);\nCOMMIT;",
+		'VACUUM (FULL) plain;',
+		'REINDEX INDEX CONCURRENTLY events_arrivals;',
+		'REINDEX INDEX events_arrivals;');
 
-	run_in_background(@some) if @some;
-	run_now(@others) if @others;
-	$turns++;
+	return psql_in_background($node, $ways[ int(rand(@ways)) ]);
+}
 
-	# in its second half, the open transaction overflows every snapshot
-	if (!$many && $until - time() < $seconds / 2)
+sub rebuilt
+{
+	my ($run) = @_;
+
+	$run->{handle}->finish;
+	is($run->{err}, '', 'a map has been made anew') if $run->{err} ne '';
+	$rebuilds++;
+	return;
+}
+
+# For some seconds, everybody is at work.
+sub act
+{
+	my ($maps, $part, $seconds) = @_;
+	my $until = time() + $seconds;
+	my $many = 0;
+	my ($open, $rebuild);
+
+	# what a map is made anew in waits for these, and would be waited for
+	if ($maps ne 'rebuilt')
 	{
-		$open->query_safe(q{SELECT subtransactions(100, 'open')});
-		$many = 1;
+		$open = $node->background_psql('postgres', timeout => $seconds + 600);
+		$open->query_safe(q{BEGIN});
+		$open->query_safe(q{INSERT INTO plain (writer, v) VALUES ('open', 1)});
+		sql($node, q{
+			BEGIN;
+			SELECT subtransactions(20, 'prepared for long');
+			PREPARE TRANSACTION 'for long';
+		});
 	}
-	$open->query_safe(q{INSERT INTO events (part, writer, v) VALUES (0, 'open', 2)});
+
+	my $options = "-T $seconds --random-seed=" . ($seed + $part);
+	my $load = start_pgbench($node, "-c 5 $options", %scripts);
+	my $client = start_pgbench($node, "-c 1 $options", %client_script);
+	my $looker = start_pgbench($node, "-c 1 $options", %looker_script);
+	my @writers = (
+		start_writer(1, 1000 * $part, $until, 50, \&copy_script),
+		start_writer(2, 1000 * $part, $until, 600, \&partition_script));
+
+	while (time() < $until)
+	{
+		my @some = grep { rand() < 0.5 } @queries, @aggregations;
+		my %is_some = map { $_ => 1 } @some;
+		my @others = grep { !$is_some{$_} } @queries, @aggregations;
+
+		$rebuild = rebuild() if $maps eq 'rebuilt';
+		run_in_background(@some) if @some;
+		rebuilt($rebuild) if $rebuild;
+		$rebuild = rebuild() if $maps eq 'rebuilt';
+		run_now(@others) if @others;
+		rebuilt($rebuild) if $rebuild;
+		$turns++;
+		next unless $open;
+
+		# in its second half, the open transaction overflows every snapshot
+		if (!$many && $until - time() < $seconds / 2)
+		{
+			$open->query_safe(q{SELECT subtransactions(100, 'open')});
+			$many = 1;
+		}
+		$open->query_safe(q{INSERT INTO events (part, writer, v) VALUES (0, 'open', 2)});
+	}
+
+	ok(finish_pgbench($load), "maps $maps: the writers have written") or diag($load->{output});
+	ok(finish_pgbench($client), "maps $maps: the client has read") or diag($client->{output});
+	ok(finish_pgbench($looker), "maps $maps: whoever looked has found all rows") or diag($looker->{output})
+	  unless $rules_off;
+	foreach my $pid (@writers)
+	{
+		waitpid($pid, 0);
+		is($?, 0, "maps $maps: psql has written");
+	}
+	return unless $open;
+	$open->query_safe('COMMIT');
+	$open->quit;
+	sql($node, q{COMMIT PREPARED 'for long'});
+	return;
 }
 
-ok(finish_pgbench($load), 'the writers have written') or diag($load->{output});
-ok(finish_pgbench($client), 'the client has read') or diag($client->{output});
-ok(finish_pgbench($looker), 'whoever looked has found all rows') or diag($looker->{output})
-  unless $rules_off;
-foreach my $pid (@writers)
+foreach my $part (1 .. @maps)
 {
-	waitpid($pid, 0);
-	is($?, 0, 'psql has written');
+	sql($node, q{DROP INDEX IF EXISTS events_arrivals, plain_arrivals}) if $maps[ $part - 1 ] eq 'dropped';
+	sql($node, q{CREATE INDEX IF NOT EXISTS events_arrivals ON events USING streamq_arrivals ((1));
+		CREATE INDEX IF NOT EXISTS plain_arrivals ON plain USING streamq_arrivals ((1))}) if $maps[ $part - 1 ] eq 'rebuilt';
+	act($maps[ $part - 1 ], $part, POSIX::ceil($seconds / @maps));
+	is(outside_map($node, $_), '0', "maps $maps[$part - 1]: the map of $_ knows all rows")
+	  foreach grep { $maps[ $part - 1 ] ne 'dropped' } qw(events plain);
 }
-$open->query_safe('COMMIT');
-$open->quit;
-sql($node, q{COMMIT PREPARED 'for long'});
+note("maps made anew: $rebuilds");
 is(sql($node, 'SELECT count(*) FROM pg_prepared_xacts'), '0', 'no transaction is left open');
 
 # these make all groups before them final

@@ -16,7 +16,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
-our @EXPORT = qw(new_server need_test_build sql sql_error compare exact_ok
+our @EXPORT = qw(new_server need_test_build sql sql_error compare exact_ok outside_map
   wait_for worker_of query_state last_batch set_point clear_point clear_point_while_down
   wait_until_down start_until_up set_config start_pgbench finish_pgbench
   stop_pgbench holder
@@ -98,6 +98,25 @@ sub exact_ok
 	local $Test::Builder::Level = $Test::Builder::Level + 1;
 	return is("$extra too many, $missing missing of $expected",
 		'0 too many, 0 missing of ' . ($rows // $expected), $name);
+}
+
+# outside_map(NODE, TABLE [, CONDITION [, DATABASE]]): of how many rows of a table, or of
+# its partitions, the arrival map does not know (invariant MAP-1 in src/arrivals/map.c).
+sub outside_map
+{
+	my ($node, $table, $condition, $database) = @_;
+	my @leaves = split /\n/, sql($node, qq{
+		SELECT relid FROM pg_partition_tree('$table') WHERE isleaf
+		UNION SELECT oid::regclass FROM pg_class WHERE oid = '$table'::regclass AND relkind = 'r'}, $database);
+
+	# an xmin has 32 bits; it is below what a snapshot sees
+	return sql($node, 'SELECT sum(n) FROM (' . join(' UNION ALL ', map { qq{
+		SELECT count(*) AS n
+		FROM (SELECT (ctid::text::point)[0] AS block, xmin::text::bigint AS xid FROM $_ WHERE @{[ $condition // 'true' ]}) t
+			CROSS JOIN (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS next) s
+			LEFT JOIN streamq.arrivals('$_') a USING (block)
+		WHERE ((xid + ((next - 1 - xid) >> 32 << 32))::text::xid8 BETWEEN least_xid AND greatest_xid) IS NOT TRUE} } @leaves)
+		. ') x', $database);
 }
 
 # wait_for(NODE, CONDITION, NAME [, DATABASE]): waits until a SQL expression is

@@ -1,4 +1,4 @@
-# 014_plan_cache.pl
+# 022_plan_cache.pl
 #		Plans that are kept between batches: that they are, that batches of another
 #		size are planned anew, and that a worker that lives on never uses one that
 #		has become stale.  What can become stale is in sql/plan_cache.sql.
