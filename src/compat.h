@@ -17,6 +17,7 @@
 #include "nodes/parsenodes.h"
 #include "storage/lock.h"
 #include "utils/acl.h"
+#include "utils/guc.h"
 #include "utils/regproc.h"
 #include "utils/rel.h"
 
@@ -26,6 +27,7 @@
 
 #if PG_VERSION_NUM >= 160000
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "parser/parse_relation.h"
 #include "varatt.h"
 #else
@@ -119,6 +121,20 @@ object_aclcheck(Oid catalog, Oid object, Oid role, AclMode mode)
 #if PG_VERSION_NUM < 170000
 #define F_INTERVAL_AVG_DESERIALIZE InvalidOid
 #endif
+
+/* -------------------------------------------------------------------- settings */
+
+/*
+ * The session's transactions may take as long as they take, whatever is set; as are
+ * autovacuum's.  There is nothing to be done before 17.
+ */
+static inline void
+sq_ignore_transaction_timeout(void)
+{
+#if PG_VERSION_NUM >= 170000
+	SetConfigOption("transaction_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+#endif
+}
 
 /* ------------------------------------------------------------------- relations */
 
@@ -271,6 +287,43 @@ sq_plan_locks_entry(const RangeTblEntry *rte)
 		return OidIsValid(rte->relid);
 #endif
 	return rte->rtekind == RTE_RELATION;
+}
+
+/* ----------------------------------------------------------------- expressions */
+
+#if PG_VERSION_NUM >= 160000
+/* puts a value into the place of the CaseTestExpr of an expression */
+static inline Node *
+sq_fill_case_test(Node *node, Node *value)
+{
+	if (node == NULL)
+		return NULL;
+	if (IsA(node, CaseTestExpr))
+		return (Node *) copyObject(value);
+	return expression_tree_mutator(node, sq_fill_case_test, value);
+}
+#endif
+
+/*
+ * JSON_ARRAYAGG() or JSON_OBJECTAGG() (since 16) as what they are to the executor: an
+ * ordinary aggregate, and a cast of its result.  PostgreSQL cannot show the
+ * original when there is something else in the aggregate's place.  NULL for any
+ * other node.
+ */
+static inline Node *
+sq_json_aggregate(Node *node)
+{
+#if PG_VERSION_NUM >= 160000
+	JsonConstructorExpr *json = (JsonConstructorExpr *) node;
+
+	if (!IsA(node, JsonConstructorExpr) || json->func == NULL || !IsA(json->func, Aggref))
+		return NULL;
+	return json->coercion == NULL ? (Node *) json->func :
+		sq_fill_case_test((Node *) json->coercion, (Node *) json->func);
+#else
+	SQ_UNUSED(node);
+	return NULL;
+#endif
 }
 
 #endif							/* SQ_COMPAT_H */

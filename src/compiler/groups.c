@@ -198,10 +198,14 @@ static Node *
 over_groups_mutator(Node *node, OverGroups *context)
 {
 	const SqAggregation *aggregation = context->aggregation;
+	Node	   *aggregate;
 	SqKey	   *key;
 
 	if (node == NULL)
 		return NULL;
+	aggregate = sq_json_aggregate(node);
+	if (aggregate != NULL)
+		return over_groups_mutator(aggregate, context);
 	if (!IsA(node, Query) && !IsA(node, List) && !IsA(node, TargetEntry))
 	{
 		key = sq_aggregation_find_key(aggregation, node, context->depth);
