@@ -24,7 +24,11 @@
 set -u
 umask 022
 
+# PostgreSQL as the machine's Debian has it: 15 in Debian 12, 17 in Debian 13
+CODENAME=$(sed -n 's/^VERSION_CODENAME=//p' /etc/os-release 2>/dev/null)
+declare -A CODENAME_OF=([15]=bookworm [17]=trixie)
 PG_VERSION=15
+[ "$CODENAME" != "${CODENAME_OF[17]}" ] || PG_VERSION=17
 TREE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)	# the checkout
 WORK=													# set by make_workdir
 RUN_AS=$(id -un)
@@ -32,7 +36,8 @@ RUN_AS=$(id -un)
 
 # What the build needs, and with it whatever starts a server.
 # shellcheck disable=SC2034	# used by those who source this file
-BUILD_PACKAGES=("postgresql-$PG_VERSION" "postgresql-server-dev-$PG_VERSION" gcc libc6-dev make)
+BUILD_TOOLS=(gcc libc6-dev make)
+BUILD_PACKAGES=("postgresql-$PG_VERSION" "postgresql-server-dev-$PG_VERSION" "${BUILD_TOOLS[@]}")
 
 # None of the caller's settings reaches the servers and their clients.
 for variable in "${!PG@}"; do

@@ -102,7 +102,8 @@ END $$;
 CREATE FUNCTION concrete(type regtype) RETURNS regtype LANGUAGE sql AS $$
 	SELECT CASE type WHEN 'anyarray'::regtype THEN 'int4[]'::regtype WHEN 'anyenum'::regtype THEN 'mood'
 		WHEN 'anyrange'::regtype THEN 'int4range' WHEN 'anymultirange'::regtype THEN 'int4multirange'
-		WHEN '"any"'::regtype THEN 'int4' ELSE type END
+		WHEN '"any"'::regtype THEN 'int4'
+		WHEN 'anyelement'::regtype THEN 'int4' ELSE type END
 $$;
 -- its name; that of bit means bit(1)
 CREATE FUNCTION name_of(type regtype) RETURNS text LANGUAGE sql AS $$
@@ -118,7 +119,9 @@ SELECT p.oid::regprocedure AS agg, concrete(prorettype) AS result,
 	ARRAY(SELECT concrete(t) FROM unnest(proargtypes) WITH ORDINALITY u(t, i) ORDER BY i)::regtype[] AS args
 FROM pg_aggregate JOIN pg_proc p ON p.oid = aggfnoid
 WHERE pronamespace = 'pg_catalog'::regnamespace AND aggkind = 'n'
-	AND (aggcombinefn <> 0 OR aggtranstype <> 'internal'::regtype);
+	AND (aggcombinefn <> 0 OR aggtranstype <> 'internal'::regtype)
+	-- lists that can be serialized from PostgreSQL 16 on, but not checked
+	AND NOT (aggtranstype = 'internal'::regtype AND proname IN ('array_agg', 'string_agg'));
 
 CREATE TABLE comparisons (agg regprocedure, dataset text, split text, way text, fine boolean, want text, got text);
 
@@ -197,7 +200,10 @@ SELECT count(DISTINCT agg) > 100 AS aggregates, count(*) > 10000 AS comparisons,
 	count(DISTINCT agg) FILTER (WHERE way = 'resumed') > 80 AS resumed,
 	count(*) FILTER (WHERE want IS NULL) > 100 AS nulls
 FROM comparisons;
-SELECT * FROM comparisons WHERE fine IS NOT TRUE ORDER BY agg::oid, dataset, split, way LIMIT 20;
+-- any_value (from PostgreSQL 16 on) may take another one when rows come in another order
+SELECT * FROM comparisons
+WHERE fine IS NOT TRUE AND NOT (agg::text = 'any_value(anyelement)' AND (way = 'reverse' OR split = 'in turn') AND got IS NOT NULL)
+ORDER BY agg::oid, dataset, split, way LIMIT 20;
 
 --
 -- combine_state, finalize_state: what the aggregates above do not show
@@ -328,7 +334,7 @@ INSERT INTO refusals (expression) VALUES
 	($$streamq.combine_state('lower(text)', 1, 1)$$),
 	($$streamq.combine_state(0, 1, 1)$$),
 	($$streamq.combine_state('row_number()', 1, 1)$$),
-	($$streamq.combine_state('string_agg(text,text)', ''::bytea, '')$$),
+	($$streamq.combine_state('json_agg(anyelement)', ''::bytea, '')$$),
 	($$streamq.combine_state('mode(anyelement)', 1, 1)$$),
 	($$streamq.combine_state('rank("any")', 1, 1)$$),
 	($$streamq.combine_state('sum_small(int)', 1, 1)$$),
@@ -342,8 +348,8 @@ INSERT INTO refusals (expression) VALUES
 	($$streamq.combine_state('avg(integer)', '{1}'::bigint[], '{1,1}')$$),
 	($$streamq.combine_state('avg(integer)', '{1,NULL}'::bigint[], '{1,1}')$$),
 	($$streamq.combine_state('avg(float8)', '{1}'::float8[], '{1,1,1}')$$),
-	($$streamq.combine_state('avg(interval)', '{}'::interval[], '{1,1}')$$),
-	($$streamq.finalize_state('array_agg(anynonarray)', ''::bytea, NULL::int[])$$),
+	($$streamq.combine_state('avg(smallint)', '{}'::bigint[], '{1,1}')$$),
+	($$streamq.finalize_state('json_agg(anyelement)', ''::bytea, NULL::json)$$),
 	($$streamq.finalize_state('percentile_disc(float8,anyelement)', 1, 1)$$),
 	($$streamq.finalize_state('avg(integer)', '{1,1}'::bigint[], NULL::float8)$$),
 	($$streamq.finalize_state('avg(integer)', NULL, NULL::numeric)$$),
@@ -397,7 +403,8 @@ CREATE FUNCTION state_error(agg regprocedure, state bytea) RETURNS text LANGUAGE
 BEGIN
 	PERFORM streamq.combine_state(agg, state, state);
 	PERFORM streamq.combine_state(agg, NULL, state);
-	PERFORM streamq.finalize_state(agg, state, NULL::numeric);
+	EXECUTE format('SELECT streamq.finalize_state($1, $2, NULL::%s)',
+				   (SELECT prorettype::regtype FROM pg_proc WHERE oid = agg)) USING agg, state;
 	RETURN 'fine';
 EXCEPTION WHEN OTHERS THEN
 	RETURN sqlstate;
@@ -416,6 +423,24 @@ END $$;
 SELECT agg, bool_and(state_error(agg, substr(state, 1, i)) = '22P03') AS shorter,
 	state_error(agg, state || '\x00'::bytea) AS longer
 FROM states, LATERAL generate_series(0, length(state) - 1) i GROUP BY agg, state ORDER BY agg::oid;
+-- the same of intervals, whose state is serialized from PostgreSQL 17 on
+CREATE TABLE interval_states (state bytea);
+DO $$
+DECLARE
+	agg regprocedure = 'avg(interval)';
+BEGIN
+	IF (SELECT internal FROM aggregates a WHERE a.agg = 'avg(interval)'::regprocedure) THEN
+		EXECUTE format($q$INSERT INTO interval_states SELECT state_of_%s(x)
+			FROM (VALUES (interval '1 mon 3 days'), ('-04:05:06.789'), ('2 years -1 day')) v(x)$q$, agg::oid);
+	END IF;
+END $$;
+SELECT coalesce(bool_and(state_error('avg(interval)', substr(state, 1, i)) = '22P03'), true) AS shorter,
+	coalesce(bool_and(state_error('avg(interval)', state || '\x00'::bytea) = '22P03'), true) AS longer
+FROM interval_states, LATERAL generate_series(0, length(state) - 1) i;
+SELECT coalesce(bool_and(error IN ('fine', '22008')), true) AS safe
+FROM (SELECT state_error('avg(interval)', set_byte(state, i, b)) AS error
+	  FROM interval_states, LATERAL generate_series(0, length(state) - 1) i,
+		unnest('{0,1,4,16,32,39,64,127,128,192,255}'::int[]) b) t;
 -- a number of one digit at the end of the world, one with a wrong sign, a wrong digit, too many digits
 SELECT state_error('sum(bigint)', decode(replace('0000000000000001' || number, ' ', ''), 'hex')), number
 FROM (VALUES ('00000001 00000000 00000000 00000000 0001'), ('00000001 80000000 00000000 00000000 0001'),

@@ -45,7 +45,7 @@ SELECT streamq.alter_query('plain', 'SELECT id FROM src');
 DROP VIEW behind;
 ROLLBACK;
 DROP VIEW behind;
-SELECT pg_get_viewdef('streamq_query.plain'::regclass);
+SELECT replace(pg_get_viewdef('streamq_query.plain'::regclass), 'behind.', '') AS definition;
 SELECT relname FROM pg_class WHERE relnamespace = 'streamq_query'::regnamespace ORDER BY 1;
 SELECT name, definition, sink, sources FROM streamq.queries;
 

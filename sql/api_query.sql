@@ -31,7 +31,7 @@ SELECT * FROM streamq.explain('q') LIMIT 1;
 SELECT DISTINCT substring(statement FROM '^\s*(\w+ \w+ [\w.]+)') FROM streamq.explain('q') AS e (statement) ORDER BY 1;
 \pset format aligned
 -- the definition is a view; it follows renames
-SELECT pg_get_viewdef('streamq_query.q'::regclass);
+SELECT replace(pg_get_viewdef('streamq_query.q'::regclass), 'src.', '') AS definition;
 ALTER TABLE src RENAME COLUMN v TO value;
 ALTER TABLE src RENAME TO source;
 INSERT INTO source VALUES (13, 'v13');

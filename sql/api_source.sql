@@ -55,7 +55,7 @@ SELECT r, test.refusal(format('SELECT streamq.add_source(%L)', r))
 FROM (VALUES ('a_view'), ('a_matview'), ('a_sequence'), ('an_index'), ('a_type'),
 			 ('a_temp_table'), ('a_foreign_table'), ('has_foreign_leaf'), ('a_partitioned_index'),
 			 ('pg_class'),
-			 ('streamq.commits'), ('nowhere'), ('no_schema.nowhere')) AS v (r);
+			 ('streamq.commits'), ('nowhere')) AS v (r);
 SELECT test.refusal('SELECT streamq.add_source(NULL)');
 SELECT test.refusal('SELECT streamq.add_source(0)');
 SELECT test.refusal('SELECT streamq.drop_source(NULL)');

@@ -276,6 +276,7 @@ SET enable_seqscan = off;
 EXPLAIN (COSTS OFF) SELECT * FROM t WHERE id + 1 = 1;
 EXPLAIN (COSTS OFF) SELECT * FROM t WHERE 1 = id % 2 ORDER BY v;
 ALTER TABLE t DROP CONSTRAINT t_pkey;
+ALTER TABLE t ALTER id DROP NOT NULL;
 EXPLAIN (COSTS OFF) SELECT * FROM t WHERE id = 1;
 EXPLAIN (COSTS OFF) SELECT max(id) FROM t WHERE id IS NOT NULL;
 EXPLAIN (COSTS OFF) SELECT * FROM t a JOIN t b ON a.id = b.id WHERE a.id IN (1, 2);
@@ -303,7 +304,9 @@ CREATE INDEX r_arrivals ON r USING streamq_arrivals ((1));
 ALTER INDEX r_arrivals SET (fillfactor = 50);
 SELECT * FROM streamq.arrivals('r');
 SELECT * FROM streamq.arrivals('t');
+\set VERBOSITY sqlstate
 SELECT * FROM streamq.arrivals('r_arrivals');
+\set VERBOSITY default
 SELECT * FROM streamq.arrivals('streamq.status');
 SELECT * FROM streamq.arrivals(NULL);
 SELECT * FROM streamq.arrivals(1);

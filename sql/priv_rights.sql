@@ -397,7 +397,9 @@ SELECT count(*) FROM alice_q;
 -- the query given to another role
 GRANT INSERT ON alice_q TO regress_sq_bob;
 SET ROLE regress_sq_alice;
+\set VERBOSITY sqlstate
 ALTER VIEW streamq_query.alice_q OWNER TO regress_sq_bob;
+\set VERBOSITY default
 RESET ROLE;
 ALTER VIEW streamq_query.alice_q OWNER TO regress_sq_bob;
 SELECT name, owner FROM streamq.status WHERE name = 'alice_q';

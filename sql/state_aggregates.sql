@@ -36,7 +36,7 @@ CREATE PROCEDURE add(seed int, rows int) LANGUAGE sql AS $$
 $$;
 
 -- typed states: without a combine function; with one, strict; arrays; polymorphic; of several arguments
-CREATE FUNCTION cat_step(text, text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT CASE WHEN $1 > $2 THEN $1 ELSE $2 END';
+CREATE FUNCTION cat_step(text, text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT CASE WHEN $2 IS NULL OR $1 > $2 THEN $1 ELSE $2 END';
 CREATE AGGREGATE longest(text) (sfunc = cat_step, stype = text, initcond = '');
 CREATE FUNCTION sum_step(numeric, numeric) RETURNS numeric LANGUAGE sql IMMUTABLE STRICT AS 'SELECT $1 + $2';
 CREATE AGGREGATE resumed_sum(numeric) (sfunc = sum_step, stype = numeric);

@@ -16,6 +16,7 @@
 #include "access/subtrans.h"
 #include "access/xact.h"
 #include "access/xlog.h"
+#include "compat.h"
 #include "debug_point.h"
 #include "miscadmin.h"
 #include "port/atomics.h"

@@ -8,6 +8,7 @@
 #include <limits.h>
 
 #include "catalog/namespace.h"
+#include "compat.h"
 #include "debug_point.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
@@ -167,7 +168,7 @@ sq_settings_push(List *settings)
 	 * DDL, it looks first and gives way, as its batch is done again by
 	 * itself.
 	 */
-	if (IsBackgroundWorker)
+	if (sq_is_background_worker())
 	{
 		set_until_pop("lock_timeout", "0");
 		(void) set_config_option("deadlock_timeout", WORKER_DEADLOCK_TIMEOUT, PGC_SUSET,

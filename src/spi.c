@@ -18,7 +18,9 @@
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "catalog/pg_tablespace.h"
 #include "commands/tablespace.h"
+#include "compat.h"
 #include "miscadmin.h"
 #include "utils/acl.h"
 #include "utils/array.h"
@@ -92,7 +94,7 @@ sq_engine_check_tablespace(bool partitioned)
 
 	if (!OidIsValid(tablespace) || tablespace == MyDatabaseTableSpace)
 		return;
-	result = pg_tablespace_aclcheck(tablespace, GetUserId(), ACL_CREATE);
+	result = object_aclcheck(TableSpaceRelationId, tablespace, GetUserId(), ACL_CREATE);
 	if (result != ACLCHECK_OK)
 		aclcheck_error(result, OBJECT_TABLESPACE, get_tablespace_name(tablespace));
 }

@@ -20,6 +20,7 @@
 #include "catalog/objectaccess.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "parser/parse_agg.h"
@@ -104,7 +105,7 @@ sq_aggregate_end_call(SqAggregate *agg, FunctionCallInfo fcinfo, SqValue result,
 void
 sq_aggregate_find_function(SqAggregate *agg, Oid function, FmgrInfo *flinfo)
 {
-	AclResult	aclresult = pg_proc_aclcheck(function, agg->owner, ACL_EXECUTE);
+	AclResult	aclresult = object_aclcheck(ProcedureRelationId, function, agg->owner, ACL_EXECUTE);
 
 	if (aclresult != ACLCHECK_OK)
 		aclcheck_error(aclresult, OBJECT_FUNCTION, get_func_name(function));
@@ -139,7 +140,7 @@ load_aggregate(SqAggregate *agg)
 	agg->variadic_any = proc->provariadic == ANYOID;
 	ReleaseSysCache(tuple);
 
-	aclresult = pg_proc_aclcheck(agg->oid, agg->userid, ACL_EXECUTE);
+	aclresult = object_aclcheck(ProcedureRelationId, agg->oid, agg->userid, ACL_EXECUTE);
 	if (aclresult != ACLCHECK_OK)
 		aclcheck_error(aclresult, OBJECT_AGGREGATE, get_func_name(agg->oid));
 	InvokeFunctionExecuteHook(agg->oid);

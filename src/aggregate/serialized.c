@@ -10,11 +10,12 @@
  * SELECT, can be anything.  Hence, before they see it, each number is held
  * against what sums of numeric values can be.
  *
- * Assumes the formats of PostgreSQL 15 (numeric.c); all integers are in network
- * byte order.  What the counts say is not checked: they are only calculated with.
+ * Assumes the formats of PostgreSQL 15 to 17 (numeric.c, timestamp.c); all integers
+ * are in network byte order.  What the counts say is not checked: they are only calculated with.
  */
 #include "aggregate/serialized.h"
 
+#include "compat.h"
 #include "port/pg_bswap.h"
 #include "utils/fmgroids.h"
 
@@ -33,7 +34,7 @@
 
 /* what a state is made of, one letter a field */
 #define COUNT 'c'				/* int64 */
-#define SCALE 's'				/* int32 */
+#define SCALE 's'				/* int32; a part of an interval, too */
 #define NUMBER 'n'				/* see above */
 
 typedef struct Format
@@ -47,6 +48,7 @@ static const Format formats[] = {
 	{F_NUMERIC_DESERIALIZE, "cnnscccc"},
 	{F_NUMERIC_POLY_DESERIALIZE, "cnn"},
 	{F_INT8_AVG_DESERIALIZE, "cn"},
+	{F_INTERVAL_AVG_DESERIALIZE, "ccsscc"},
 };
 
 typedef struct Cursor
@@ -111,7 +113,7 @@ static const char *
 fields_of(Oid deserialfn)
 {
 	for (int i = 0; i < (int) lengthof(formats); i++)
-		if (formats[i].deserialfn == deserialfn)
+		if (OidIsValid(deserialfn) && formats[i].deserialfn == deserialfn)
 			return formats[i].fields;
 	return NULL;
 }

@@ -18,7 +18,9 @@
 
 #include "aggregate/aggregate.h"
 #include "aggregate/serialized.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "fmgr.h"
 #include "parser/parse_agg.h"
 #include "parser/parse_coerce.h"
@@ -54,7 +56,7 @@ set_deserialize(SqAggregate *agg)
 				 errmsg("aggregate %s cannot serialize its state",
 						format_procedure(agg->oid))));
 	if (!sq_serialized_is_known(function) &&
-		!pg_proc_ownercheck(function, agg->userid))
+		!object_ownercheck(ProcedureRelationId, function, agg->userid))
 		ereport(ERROR,
 				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
 				 errmsg("permission denied to pass a state to aggregate %s",

@@ -22,6 +22,7 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/querydef.h"
+#include "compat.h"
 #include "funcapi.h"
 #include "miscadmin.h"
 #include "source/survey.h"
@@ -266,7 +267,7 @@ streamq_arrivals(PG_FUNCTION_ARGS)
 	if (PG_ARGISNULL(0))
 		sq_api_null_argument("relation");
 	relid = PG_GETARG_OID(0);
-	if (!pg_class_ownercheck(relid, GetUserId()))
+	if (!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)),
 					   get_rel_name(relid));
 	InitMaterializedSRF(fcinfo, 0);

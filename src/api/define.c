@@ -21,6 +21,7 @@
 #include "catalog/sourcedef.h"
 #include "commands/tablecmds.h"
 #include "commands/view.h"
+#include "compat.h"
 #include "compiler/emit.h"
 #include "compiler/probe.h"
 #include "compiler/strategy.h"
@@ -266,7 +267,7 @@ choose_sources(List *tables, ArrayType *named)
 	result = sq_streams_among(tables, sq_source_all());
 	if (result != NIL)
 		return result;
-	if (list_length(tables) == 1 && pg_class_ownercheck(linitial_oid(tables), GetUserId()))
+	if (list_length(tables) == 1 && object_ownercheck(RelationRelationId, linitial_oid(tables), GetUserId()))
 	{
 		register_source(linitial_oid(tables));
 		return tables;
@@ -298,7 +299,7 @@ view_columns(Query *query)
 		if (tle->resjunk)
 			continue;
 		/* DefineRelation() is going to ask for the engine's right */
-		result = pg_type_aclcheck(type, GetUserId(), ACL_USAGE);
+		result = object_aclcheck(TypeRelationId, type, GetUserId(), ACL_USAGE);
 		if (result != ACLCHECK_OK)
 			aclcheck_error_type(result, type);
 		column = makeColumnDef(tle->resname, type,
@@ -522,7 +523,7 @@ sq_define_live_view(const SqQuery *query, const char *name)
 {
 	Relation	rel = table_open(query->definition, AccessShareLock);
 	TupleDesc	desc = RelationGetDescr(rel);
-	RangeVar   *range = makeRangeVarFromNameList(stringToQualifiedNameList(name));
+	RangeVar   *range = makeRangeVarFromNameList(stringToQualifiedNameList(name, NULL));
 	Oid			nspid = RangeVarGetAndCheckCreationNamespace(range, NoLock, NULL);
 	StringInfoData command;
 	ObjectAddress view;
@@ -610,7 +611,7 @@ drop_leftover(const char *name)
 	ObjectAddress view;
 	Oid			relid = get_relname_relid(name, get_namespace_oid(SQ_QUERY_SCHEMA, false));
 
-	if (!OidIsValid(relid) || !pg_class_ownercheck(relid, GetUserId()))
+	if (!OidIsValid(relid) || !object_ownercheck(RelationRelationId, relid, GetUserId()))
 		return;
 	ObjectAddressSet(view, RelationRelationId, relid);
 	performDeletion(&view, DROP_RESTRICT, PERFORM_DELETION_INTERNAL);

@@ -17,12 +17,14 @@
 #include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
+#include "catalog/pg_namespace.h"
 #include "catalog/pg_trigger.h"
 #include "catalog/pg_type.h"
 #include "catalog/querydef.h"
 #include "catalog/sourcedef.h"
 #include "commands/defrem.h"
 #include "commands/trigger.h"
+#include "compat.h"
 #include "miscadmin.h"
 #include "offset.h"
 #include "sink/sink.h"
@@ -58,7 +60,7 @@ open_relation(Oid relid)
 				(errcode(ERRCODE_UNDEFINED_TABLE),
 				 errmsg("relation with OID %u does not exist", relid)));
 	/* who may not is not to queue for a lock in front of others */
-	if (!pg_class_ownercheck(relid, GetUserId()))
+	if (!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)),
 					   get_rel_name(relid));
 	return relation_open(relid, ShareRowExclusiveLock);
@@ -187,7 +189,7 @@ create_map(Oid relid)
 							   quote_identifier(name), qualified_name(relid));
 	SqEngine	engine;
 
-	if (pg_namespace_aclcheck(schema, GetUserId(), ACL_CREATE) == ACLCHECK_OK)
+	if (object_aclcheck(NamespaceRelationId, schema, GetUserId(), ACL_CREATE) == ACLCHECK_OK)
 	{
 		sq_execute_as_user(sql);
 		return;
@@ -233,7 +235,7 @@ sq_api_remake_maps(Oid relid)
 		maps = sq_arrivals_list(rel);
 		table_close(rel, NoLock);
 		foreach(lc2, maps)
-			reindex_index(lfirst_oid(lc2), false, get_rel_persistence(lfirst_oid(lc2)),
+			reindex_index(NULL, lfirst_oid(lc2), false, get_rel_persistence(lfirst_oid(lc2)),
 						  &params);
 	}
 }
@@ -310,7 +312,7 @@ sq_api_add_source(Oid relid, const char *column, Interval *delay)
 
 	rel = open_relation(relid);
 	check_relation(rel);
-	if (!pg_class_ownercheck(relid, GetUserId()))
+	if (!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
 	if (sq_source_load(relid) != NULL)
 		ereport(ERROR,
@@ -381,7 +383,7 @@ streamq_drop_source(PG_FUNCTION_ARGS)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("table \"%s\" is not a source", RelationGetRelationName(rel))));
-	if (!pg_class_ownercheck(relid, GetUserId()))
+	if (!object_ownercheck(RelationRelationId, relid, GetUserId()))
 		aclcheck_error(ACLCHECK_NOT_OWNER, OBJECT_TABLE, RelationGetRelationName(rel));
 	queries = sq_query_names_reading(relid);
 	if (queries != NIL)

@@ -23,6 +23,7 @@
 #include "access/transam.h"
 #include "access/xact.h"
 #include "arrivals/map.h"
+#include "compat.h"
 #include "debug_point.h"
 #include "progress/wakeup.h"
 #include "storage/bufmgr.h"
@@ -93,7 +94,7 @@ write_index(PendingRun *runs, int n, bool all, bool lease, PendingRun *kept)
 {
 	Relation	heap = try_relation_open(runs[0].heap, AccessShareLock);
 	Relation	index = heap ? try_relation_open(runs[0].index, RowExclusiveLock) : NULL;
-	Oid			file = index ? index->rd_node.relNode : InvalidOid;
+	Oid			file = index ? sq_relation_file(index) : InvalidOid;
 	int			nkept = 0;
 
 	if (index != NULL)
@@ -175,7 +176,7 @@ extend_run(PendingRun *pending_run, Relation index, BlockNumber block, OffsetNum
 {
 	SqArrivalRun *run = &pending_run->run;
 
-	if (pending_run->file != index->rd_node.relNode ||
+	if (pending_run->file != sq_relation_file(index) ||
 		pending_run->index != RelationGetRelid(index) ||
 		block < run->first || block > run->last + 1 ||
 		(block == run->last + 1 && offset != FirstOffsetNumber))
@@ -209,7 +210,7 @@ find_run(Relation index, Oid heap, ItemPointer tid)
 	added = &pending[npending++];
 	added->heap = heap;
 	added->index = RelationGetRelid(index);
-	added->file = index->rd_node.relNode;
+	added->file = sq_relation_file(index);
 	added->run.first = added->run.last = block;
 	added->run.least_offset = offset;
 	added->run.least_xid = PG_UINT64_MAX;

@@ -16,6 +16,7 @@
 
 #include "access/table.h"
 #include "catalog/sourcedef.h"
+#include "compat.h"
 #include "source/physical.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -115,7 +116,7 @@ survey_one(SqBacklog *backlog, SqBacklogRelation *relation, const SqSource *sour
 
 	relation->event_time = sq_physical_column(source->relid, source->event_time,
 											  relation->relid);
-	relation->filenode = rel->rd_node.relNode;
+	relation->filenode = sq_relation_file(rel);
 	if (last != NULL)
 	{
 		relation->position = last->position;
@@ -272,7 +273,7 @@ sq_backlog_is_current(const SqBacklog *backlog, List *inputs,
 			!is_at_checkpoint(relation, checkpoint))
 			return false;
 		rel = table_open(relation->relid, NoLock);
-		filenode = rel->rd_node.relNode;
+		filenode = sq_relation_file(rel);
 		table_close(rel, NoLock);
 		if (filenode != relation->filenode)
 			return false;

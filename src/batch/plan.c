@@ -17,6 +17,7 @@
 
 #include "access/table.h"
 #include "aggregate/partial.h"
+#include "compat.h"
 #include "debug_point.h"
 #include "rewrite/rewriteHandler.h"
 #include "source/readplan.h"
@@ -140,7 +141,7 @@ lock_relations(const List *plans)
 		{
 			RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc2);
 
-			if (rte->rtekind == RTE_RELATION)
+			if (sq_plan_locks_entry(rte))
 				LockRelationOid(rte->relid, rte->rellockmode);
 		}
 	}

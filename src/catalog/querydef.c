@@ -20,6 +20,7 @@
 #include "catalog/namespace.h"
 #include "catalog/origin.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "lookup.h"
 #include "mb/pg_wchar.h"
 #include "miscadmin.h"
@@ -560,7 +561,7 @@ sq_query_unlock(const SqQueryLock *lock)
 {
 	run_here = 0;
 	/* it may have been given back by pg_advisory_unlock_all() */
-	if (LockHeldByMe(&lock->tag, ExclusiveLock))
+	if (LockHeldByMe(&lock->tag, ExclusiveLock, false))
 		LockRelease(&lock->tag, ExclusiveLock, true);
 }
 
@@ -609,7 +610,7 @@ sq_query_check_mine(const SqQuery *query)
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("streaming query \"%s\" has been dropped by its own batch", query->name),
 				 errdetail("A function called by the query or its sink has dropped it.")));
-	if (!LockHeldByMe(&lock.tag, ExclusiveLock))
+	if (!LockHeldByMe(&lock.tag, ExclusiveLock, false))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("the lock on streaming query \"%s\" has been released", query->name),

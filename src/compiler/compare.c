@@ -9,6 +9,7 @@
  */
 #include "compiler/compare.h"
 
+#include "compat.h"
 #include "compiler/strategy.h"
 #include "compiler/trace.h"
 #include "nodes/makefuncs.h"
@@ -76,7 +77,6 @@ forget_columns(Node *node, void *context)
 	{
 		RangeTblEntry *rte = (RangeTblEntry *) node;
 
-		rte->selectedCols = NULL;
 		if (rte->rtekind == RTE_RELATION && !rte->inFromCl)
 		{
 			/* the definition itself, which is another view now */
@@ -86,7 +86,10 @@ forget_columns(Node *node, void *context)
 		return false;
 	}
 	if (IsA(node, Query))
+	{
+		sq_rights_forget_columns((Query *) node);
 		return query_tree_walker((Query *) node, forget_columns, context, QTW_EXAMINE_RTES_BEFORE);
+	}
 	return expression_tree_walker(node, forget_columns, context);
 }
 
@@ -97,8 +100,8 @@ have_same_tables(const SqCompiled *before, const SqCompiled *after)
 	Query	   *a = copyObject(before->aggregation->level);
 	Query	   *b = copyObject(after->aggregation->level);
 
-	(void) query_tree_walker(a, forget_columns, NULL, QTW_EXAMINE_RTES_BEFORE);
-	(void) query_tree_walker(b, forget_columns, NULL, QTW_EXAMINE_RTES_BEFORE);
+	(void) forget_columns((Node *) a, NULL);
+	(void) forget_columns((Node *) b, NULL);
 	return equal(a->rtable, b->rtable) && equal(a->cteList, b->cteList) &&
 		equal(a->jointree->fromlist, b->jointree->fromlist);
 }

@@ -12,6 +12,7 @@
 #include "access/sysattr.h"
 #include "access/table.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "compiler/streams.h"
 #include "compiler/tree.h"
 #include "nodes/makefuncs.h"
@@ -110,6 +111,7 @@ add_passed(Query *query, int rtindex, List *columns, AttrNumber first)
 {
 	AttrNumber	result = list_length(query->targetList) + 1;
 	RangeTblEntry *rte = rt_fetch(rtindex, query->rtable);
+	RTEPermissionInfo *rights = rte->rtekind == RTE_RELATION ? sq_rights(query, rte) : NULL;
 	ListCell   *lc;
 
 	foreach(lc, columns)
@@ -119,9 +121,9 @@ add_passed(Query *query, int rtindex, List *columns, AttrNumber first)
 		Var		   *var = makeVar(rtindex, attno, column->type, column->typmod,
 								  column->collation, 0);
 
-		if (rte->rtekind == RTE_RELATION && attno > 0)
-			rte->selectedCols = bms_add_member(rte->selectedCols,
-											   attno - FirstLowInvalidHeapAttributeNumber);
+		if (rights != NULL && attno > 0)
+			rights->selectedCols = bms_add_member(rights->selectedCols,
+												  attno - FirstLowInvalidHeapAttributeNumber);
 		query->targetList = lappend(query->targetList,
 									makeTargetEntry((Expr *) var, list_length(query->targetList) + 1,
 													column->name, false));

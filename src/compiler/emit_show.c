@@ -109,9 +109,9 @@ numbered(const char *values, const char *from)
 					values, from);
 }
 
-/* the stream without the rows that lie in the late sink, each with one partner there */
+/* the stream of a level without the rows that lie in the late sink, each with one partner there */
 static Query *
-stream_without_late(const SqCompiled *compiled, const RangeTblEntry *stream)
+stream_without_late(const SqCompiled *compiled, const Query *level, RangeTblEntry *stream)
 {
 	Relation	rel = table_open(stream->relid, NoLock);
 	TupleDesc	desc = RelationGetDescr(rel);
@@ -150,7 +150,7 @@ stream_without_late(const SqCompiled *compiled, const RangeTblEntry *stream)
 					 " AND l.\"streamq copy\" OPERATOR(pg_catalog.=) s.\"streamq copy\")",
 					 numbered(values.data, psprintf("%s x", sq_tree_relation(compiled->query->late_sink))));
 	query = sq_tree_analyse(text.data, sq_compiled_param_types(compiled));
-	sq_tree_give_rights(query, stream);
+	sq_tree_give_rights(query, level, stream);
 	return query;
 }
 
@@ -171,7 +171,7 @@ plain_select(const SqCompiled *compiled, bool without_late)
 	{
 		reader = sq_emit_find_stream(query, &rtindex);
 		sq_emit_replace_stream(reader, rtindex,
-							   stream_without_late(compiled, rt_fetch(rtindex, reader->rtable)));
+							   stream_without_late(compiled, reader, rt_fetch(rtindex, reader->rtable)));
 	}
 	return query;
 }
@@ -227,6 +227,8 @@ sq_emit_count(const SqCompiled *compiled, int source)
 	Oid			relid = list_nth_oid(compiled->query->sources, source);
 	bool		with_children = false;
 	SqStatement *statement;
+	RangeTblEntry *stream;
+	Query	   *level;
 	ListCell   *lc;
 
 	foreach(lc, compiled->uses)
@@ -239,6 +241,7 @@ sq_emit_count(const SqCompiled *compiled, int source)
 								  psprintf("SELECT pg_catalog.count(*) FROM %s%s s TABLESAMPLE streamq.since($%d, $%d)",
 										   with_children ? "" : "ONLY ", sq_tree_relation(relid),
 										   2 * source + 1, 2 * source + 2));
-	sq_tree_give_rights(statement->query, sq_streams_find(compiled->select, relid));
+	stream = sq_streams_find(compiled->select, relid, &level);
+	sq_tree_give_rights(statement->query, level, stream);
 	return statement;
 }

@@ -9,6 +9,7 @@
 #include "access/table.h"
 #include "catalog/pg_type.h"
 #include "catalog/sourcedef.h"
+#include "compat.h"
 #include "compiler/accept.h"
 #include "compiler/streams.h"
 #include "compiler/tree.h"
@@ -113,11 +114,11 @@ was_read(const SqCompiled *compiled)
 
 /*
  * The rows that have been read before and belong to groups that close now, in
- * place of the stream.  OFFSET 0 keeps the query's own conditions out, so that
- * was_read() sees, and counts, each row of the range.
+ * place of the stream that a level of the query reads.  OFFSET 0 keeps the query's own
+ * conditions out, so that was_read() sees, and counts, each row of the range.
  */
 static Query *
-rows_of_range(const SqCompiled *compiled, const RangeTblEntry *stream, bool closed_before)
+rows_of_range(const SqCompiled *compiled, const Query *level, RangeTblEntry *stream, bool closed_before)
 {
 	const SqSource *source = linitial(compiled->sources);
 	char	   *time = psprintf("s.%s", quote_identifier(get_attname(source->relid, source->event_time, false)));
@@ -141,7 +142,7 @@ rows_of_range(const SqCompiled *compiled, const RangeTblEntry *stream, bool clos
 
 	query = sq_tree_analyse(text.data, sq_compiled_param_types(compiled));
 	sq_tree_add_qual(query, (Node *) was_read(compiled));
-	sq_tree_give_rights(query, stream);
+	sq_tree_give_rights(query, level, stream);
 	return query;
 }
 
@@ -158,9 +159,7 @@ sq_emit_replace_stream(Query *reader, int rtindex, Query *replacement)
 	rte->relkind = 0;
 	rte->rellockmode = 0;
 	rte->inh = false;
-	rte->requiredPerms = 0;
-	rte->checkAsUser = InvalidOid;
-	rte->selectedCols = NULL;
+	sq_rights_drop(rte);
 }
 
 /*
@@ -178,7 +177,7 @@ sq_emit_closing(const SqCompiled *compiled, bool closed_before)
 
 	Assert(reader != NULL);
 	sq_emit_replace_stream(reader, rtindex,
-						   rows_of_range(compiled, rt_fetch(rtindex, reader->rtable), closed_before));
+						   rows_of_range(compiled, reader, rt_fetch(rtindex, reader->rtable), closed_before));
 	sq_delta_restrict(compiled, level, SQ_PARAM_WATERMARK, true);
 	if (closed_before)
 		sq_delta_restrict(compiled, level, SQ_PARAM_CLOSED, false);
@@ -189,8 +188,9 @@ sq_emit_closing(const SqCompiled *compiled, bool closed_before)
 SqStatement *
 sq_emit_count_range(const SqCompiled *compiled, bool closed_before)
 {
-	RangeTblEntry *stream = sq_streams_find(compiled->select, linitial_oid(compiled->query->sources));
-	Query	   *rows = rows_of_range(compiled, stream, closed_before);
+	Query	   *level;
+	RangeTblEntry *stream = sq_streams_find(compiled->select, linitial_oid(compiled->query->sources), &level);
+	Query	   *rows = rows_of_range(compiled, level, stream, closed_before);
 	SqStatement *statement = sq_emit_statement(compiled, "SELECT pg_catalog.count(*) FROM (SELECT 1) r");
 
 	sq_tree_find(statement->query, "r")->subquery = rows;

@@ -9,6 +9,7 @@
 #include "compiler/groups.h"
 
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "compiler/accept.h"
 #include "compiler/tree.h"
 #include "miscadmin.h"
@@ -197,10 +198,14 @@ static Node *
 over_groups_mutator(Node *node, OverGroups *context)
 {
 	const SqAggregation *aggregation = context->aggregation;
+	Node	   *aggregate;
 	SqKey	   *key;
 
 	if (node == NULL)
 		return NULL;
+	aggregate = sq_json_aggregate(node);
+	if (aggregate != NULL)
+		return over_groups_mutator(aggregate, context);
 	if (!IsA(node, Query) && !IsA(node, List) && !IsA(node, TargetEntry))
 	{
 		key = sq_aggregation_find_key(aggregation, node, context->depth);
@@ -296,6 +301,7 @@ read_groups(const SqCompiled *compiled, Query *level, RangeTblEntry *groups)
 	RangeTblRef *from = makeNode(RangeTblRef);
 
 	level->rtable = list_make1(groups);
+	sq_rights_drop_all(level);
 	from->rtindex = 1;
 	level->targetList = (List *) over_groups_mutator((Node *) level->targetList, &context);
 	level->jointree = makeFromExpr(list_make1(from),

@@ -14,6 +14,7 @@
  */
 #include "compiler/shape.h"
 
+#include "compat.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -154,6 +155,7 @@ union_to_group(Query *query)
 
 	query->setOperations = NULL;
 	query->rtable = list_make1(rte);
+	sq_rights_drop_all(query);
 	query->jointree = makeFromExpr(list_make1(from), NULL);
 	query->groupClause = copyObject(setop->groupClauses);
 	foreach(lc, query->targetList)
@@ -317,8 +319,8 @@ keep_rights(const Query *query, Query *sub)
 	{
 		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 
-		if (rte->rtekind == RTE_RELATION && rte->requiredPerms != 0)
-			sub->rtable = lappend(sub->rtable, rte);
+		if (rte->rtekind == RTE_RELATION && sq_rights(query, rte) != NULL)
+			sq_rights_add_entry(query, rte, sub);
 	}
 }
 

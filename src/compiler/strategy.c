@@ -18,6 +18,7 @@
 #include "catalog/pg_namespace.h"
 #include "catalog/pg_proc.h"
 #include "catalog/sourcedef.h"
+#include "compat.h"
 #include "compiler/streams.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
@@ -176,9 +177,10 @@ sq_strategy_is_filtered(const SqCompiled *compiled)
 
 	foreach(lc, compiled->query->sources)
 	{
-		RangeTblEntry *rte = sq_streams_find(compiled->select, lfirst_oid(lc));
+		Query	   *level;
+		RangeTblEntry *rte = sq_streams_find(compiled->select, lfirst_oid(lc), &level);
 
-		if (check_enable_rls(rte->relid, rte->checkAsUser, true) == RLS_ENABLED)
+		if (check_enable_rls(rte->relid, sq_rights(level, rte)->checkAsUser, true) == RLS_ENABLED)
 			return true;
 	}
 	return false;

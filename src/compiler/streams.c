@@ -14,13 +14,12 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "parser/parse_func.h"
-#include "parser/parsetree.h"
 #include "rewrite/rewriteHandler.h"
-#include "rewrite/prs2lock.h"
 #include "utils/rel.h"
 
 /* A copy of the definition of a view, its tables locked. */
@@ -110,6 +109,7 @@ typedef struct ExpandContext
 {
 	List	   *sources;		/* oids */
 	List	   *uses;			/* SqStreamUse */
+	Query	   *query;			/* whose range table is walked */
 } ExpandContext;
 
 static bool expand_walker(Node *node, ExpandContext *context);
@@ -175,12 +175,11 @@ sample_stream(RangeTblEntry *rte, int source, ExpandContext *context)
 
 /* replaces a view by its definition, as ApplyRetrieveRule() does */
 static void
-inline_view(RangeTblEntry *rte, Query *definition)
+inline_view(Query *query, RangeTblEntry *rte, Query *definition)
 {
 	Relation	rel = table_open(rte->relid, NoLock);
-	RangeTblEntry *old = rt_fetch(PRS2_OLD_VARNO, definition->rtable);
 
-	Assert(old->relid == rte->relid);
+	sq_rights_move_into_view(query, rte, definition);
 	rte->rtekind = RTE_SUBQUERY;
 	rte->subquery = definition;
 	rte->security_barrier = RelationIsSecurityView(rel);
@@ -190,20 +189,6 @@ inline_view(RangeTblEntry *rte, Query *definition)
 	rte->relkind = 0;
 	rte->rellockmode = 0;
 	rte->inh = false;
-
-	/* the right to use the view is checked on the view's own entry */
-	old->requiredPerms = rte->requiredPerms;
-	old->checkAsUser = rte->checkAsUser;
-	old->selectedCols = rte->selectedCols;
-	old->insertedCols = rte->insertedCols;
-	old->updatedCols = rte->updatedCols;
-	old->extraUpdatedCols = rte->extraUpdatedCols;
-	rte->requiredPerms = 0;
-	rte->checkAsUser = InvalidOid;
-	rte->selectedCols = NULL;
-	rte->insertedCols = NULL;
-	rte->updatedCols = NULL;
-	rte->extraUpdatedCols = NULL;
 }
 
 static void
@@ -220,7 +205,7 @@ expand_rte(RangeTblEntry *rte, ExpandContext *context)
 
 		if (sq_streams_among(tables, context->sources) == NIL)
 			return;
-		inline_view(rte, definition);
+		inline_view(context->query, rte, definition);
 		return;
 	}
 	source = source_index(context->sources, rte->relid);
@@ -241,8 +226,15 @@ expand_walker(Node *node, ExpandContext *context)
 		return false;
 	}
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, expand_walker, context,
+	{
+		Query	   *outer = context->query;
+
+		context->query = (Query *) node;
+		(void) query_tree_walker((Query *) node, expand_walker, context,
 								 QTW_EXAMINE_RTES_BEFORE);
+		context->query = outer;
+		return false;
+	}
 	return expression_tree_walker(node, expand_walker, context);
 }
 
@@ -254,7 +246,7 @@ expand_walker(Node *node, ExpandContext *context)
 List *
 sq_streams_expand(Query *query, List *sources)
 {
-	ExpandContext context = {sources, NIL};
+	ExpandContext context = {sources, NIL, NULL};
 
 	(void) expand_walker((Node *) query, &context);
 	return context.uses;
@@ -264,6 +256,7 @@ typedef struct FindContext
 {
 	Oid			relid;
 	RangeTblEntry *found;
+	Query	   *level;			/* whose range table is walked */
 } FindContext;
 
 static bool
@@ -280,20 +273,28 @@ find_walker(Node *node, FindContext *context)
 		return context->found != NULL;
 	}
 	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, find_walker, context,
-								 QTW_EXAMINE_RTES_BEFORE);
+	{
+		Query	   *outer = context->level;
+
+		context->level = (Query *) node;
+		if (query_tree_walker((Query *) node, find_walker, context, QTW_EXAMINE_RTES_BEFORE))
+			return true;
+		context->level = outer;
+		return false;
+	}
 	return expression_tree_walker(node, find_walker, context);
 }
 
-/* A place where an expanded query reads a source. */
+/* A place where an expanded query reads a source, and the level that it is at. */
 RangeTblEntry *
-sq_streams_find(Query *query, Oid relid)
+sq_streams_find(Query *query, Oid relid, Query **level)
 {
-	FindContext context = {relid, NULL};
+	FindContext context = {relid, NULL, NULL};
 
 	(void) find_walker((Node *) query, &context);
 	if (context.found == NULL)
 		elog(ERROR, "query does not read relation %u", relid);
+	*level = context.level;
 	return context.found;
 }
 

@@ -20,7 +20,7 @@ extern List *sq_streams_tables(Query *query);
 extern List *sq_streams_relations(Query *query);
 extern List *sq_streams_among(List *tables, List *sources);
 extern List *sq_streams_expand(Query *query, List *sources);
-extern RangeTblEntry *sq_streams_find(Query *query, Oid relid);
+extern RangeTblEntry *sq_streams_find(Query *query, Oid relid, Query **level);
 extern bool sq_streams_is_stream(const RangeTblEntry *rte);
 
 #endif							/* SQ_STREAMS_H */

@@ -15,6 +15,7 @@
 #include "catalog/pg_collation.h"
 #include "catalog/pg_operator.h"
 #include "catalog/pg_type.h"
+#include "compat.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -236,35 +237,39 @@ sq_tree_show(const Query *query)
 }
 
 static bool
-give_rights_walker(Node *node, const RangeTblEntry *table)
+give_rights_walker(Node *node, RTEPermissionInfo *given)
 {
+	ListCell   *lc;
+
 	if (node == NULL)
 		return false;
-	if (IsA(node, RangeTblEntry))
+	if (!IsA(node, Query))
+		return expression_tree_walker(node, give_rights_walker, given);
+	foreach(lc, ((Query *) node)->rtable)
 	{
-		RangeTblEntry *rte = (RangeTblEntry *) node;
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+		RTEPermissionInfo *rights = sq_rights((Query *) node, rte);
 
-		if (rte->rtekind == RTE_RELATION && rte->relid == table->relid)
+		if (rte->rtekind == RTE_RELATION && rte->relid == given->relid && rights != NULL)
 		{
-			rte->checkAsUser = table->checkAsUser;
-			rte->selectedCols = bms_copy(table->selectedCols);
+			rights->checkAsUser = given->checkAsUser;
+			rights->selectedCols = bms_copy(given->selectedCols);
 		}
-		return false;
 	}
-	if (IsA(node, Query))
-		return query_tree_walker((Query *) node, give_rights_walker, unconstify(RangeTblEntry *, table),
-								 QTW_EXAMINE_RTES_BEFORE);
-	return expression_tree_walker(node, give_rights_walker, unconstify(RangeTblEntry *, table));
+	return query_tree_walker((Query *) node, give_rights_walker, given, 0);
 }
 
 /*
- * Has the right to read a table checked as it was where the user's query read it:
- * behind a view as the view's owner, and for the columns used there.
+ * Has the right to read a table checked as it was where a level of the user's query
+ * read it: behind a view as the view's owner, and for the columns used there.
  */
 void
-sq_tree_give_rights(Query *query, const RangeTblEntry *table)
+sq_tree_give_rights(Query *query, const Query *level, RangeTblEntry *table)
 {
-	(void) give_rights_walker((Node *) query, table);
+	RTEPermissionInfo *rights = sq_rights(level, table);
+
+	Assert(rights != NULL);
+	(void) give_rights_walker((Node *) query, rights);
 }
 
 /* Adds a condition to a query's WHERE clause. */

@@ -21,7 +21,7 @@ extern Query *sq_tree_analyse(const char *text, List *param_types);
 extern RangeTblEntry *sq_tree_find(Query *query, const char *alias);
 extern char *sq_tree_placeholder(List *targets);
 extern char *sq_tree_show(const Query *query);
-extern void sq_tree_give_rights(Query *query, const RangeTblEntry *table);
+extern void sq_tree_give_rights(Query *query, const Query *level, RangeTblEntry *table);
 extern void sq_tree_add_qual(Query *query, Node *qual);
 extern Expr *sq_tree_compare(const char *op, Expr *left, Expr *right);
 

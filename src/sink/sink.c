@@ -21,6 +21,7 @@
 #include "catalog/pg_type.h"
 #include "catalog/sourcedef.h"
 #include "commands/trigger.h"
+#include "compat.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "parser/parse_coerce.h"
@@ -41,7 +42,7 @@ sink_name(const char *sink, const char *query_name)
 {
 	if (sink == NULL)
 		return makeRangeVar(NULL, pstrdup(query_name), -1);
-	return makeRangeVarFromNameList(stringToQualifiedNameList(sink));
+	return makeRangeVarFromNameList(stringToQualifiedNameList(sink, NULL));
 }
 
 /* The relation that the argument "sink" names, or InvalidOid. */

@@ -24,6 +24,7 @@
 #include "catalog/namespace.h"
 #include "catalog/pg_class.h"
 #include "commands/tablecmds.h"
+#include "compat.h"
 #include "compiler/tree.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
@@ -86,7 +87,7 @@ sq_state_relations(int32 query_id)
 static void
 add_column(StringInfo columns, const char *name, Oid type, int32 typmod, Oid collation)
 {
-	AclResult	result = pg_type_aclcheck(type, GetUserId(), ACL_USAGE);
+	AclResult	result = object_aclcheck(TypeRelationId, type, GetUserId(), ACL_USAGE);
 
 	if (result != ACLCHECK_OK)
 		aclcheck_error_type(result, type);

@@ -11,8 +11,11 @@
 #include "worker/pause.h"
 
 #include "access/xact.h"
+#include "catalog/pg_database.h"
+#include "catalog/pg_extension.h"
 #include "commands/dbcommands.h"
 #include "commands/extension.h"
+#include "compat.h"
 #include "miscadmin.h"
 #include "progress/shared.h"
 #include "tcop/utility.h"
@@ -65,7 +68,7 @@ database_to_pause(const Node *parsetree)
 	{
 		case T_DropStmt:
 			if (!drops_streamq((const DropStmt *) parsetree) ||
-				!pg_extension_ownercheck(get_extension_oid("streamq", true), GetUserId()))
+				!object_ownercheck(ExtensionRelationId, get_extension_oid("streamq", true), GetUserId()))
 				return InvalidOid;
 			return MyDatabaseId;
 		case T_DropdbStmt:
@@ -86,7 +89,7 @@ database_to_pause(const Node *parsetree)
 			break;
 	}
 	dbid = name ? get_database_oid(name, true) : InvalidOid;
-	if (!OidIsValid(dbid) || !pg_database_ownercheck(dbid, GetUserId()))
+	if (!OidIsValid(dbid) || !object_ownercheck(DatabaseRelationId, dbid, GetUserId()))
 		return InvalidOid;
 	return dbid;
 }

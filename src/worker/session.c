@@ -14,6 +14,7 @@
 #include "access/table.h"
 #include "access/xact.h"
 #include "catalog/pg_db_role_setting.h"
+#include "compat.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
 #include "utils/acl.h"
@@ -44,6 +45,8 @@ sq_session_connect(Oid dbid, Oid owner, bool owner_can_login)
 {
 	session_owner = owner;
 	handed_over = OidIsValid(owner) && !owner_can_login;
+	/* nor is statement_timeout in force: a batch is nobody's statement */
+	sq_ignore_transaction_timeout();
 	BackgroundWorkerInitializeConnectionByOid(dbid, handed_over ? InvalidOid : owner, 0);
 	if (!handed_over)
 		return;

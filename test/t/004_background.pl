@@ -415,6 +415,30 @@ foreach my $max (1, 2)
 	$few->stop;
 }
 
+# ------------------------------------------------------------------- timeouts
+
+{
+	my $timeouts = new_server('timeouts');
+
+	# transaction_timeout is there from PostgreSQL 17 on
+	sql($timeouts, q{
+		CREATE ROLE slow LOGIN;
+		ALTER ROLE slow SET statement_timeout = '300ms';
+		SELECT format('ALTER ROLE slow SET %s = %L', name, '300ms') FROM pg_settings
+		WHERE name = 'transaction_timeout' \\gexec
+		GRANT CREATE ON SCHEMA public TO slow;
+		SET ROLE slow;
+		CREATE TABLE t (id int);
+		SELECT streamq.add_source('t');
+		SELECT streamq.create_query('q', 'SELECT id FROM t WHERE pg_sleep(0.4) IS NOT NULL');
+		INSERT INTO t VALUES (1), (2);
+		SELECT streamq.start('q')});
+	is(sql($timeouts, q{SELECT streamq.wait('q', '30 s')}), 't',
+		'timeouts of its owner do not end a batch of a worker');
+	exact_ok($timeouts, 'q', 'exact', 2);
+	$timeouts->stop;
+}
+
 # --------------------------------------------------------- without preloading
 
 {
