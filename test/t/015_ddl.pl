@@ -72,6 +72,13 @@ new_queries();
 
 # --------------------------------------------------------- commands, while it runs
 
+# any table that is altered wakes all queries of the database
+sub wake_queries
+{
+	sql($node, 'CREATE TABLE ddl.waker (); ALTER TABLE ddl.waker ADD COLUMN i int; DROP TABLE ddl.waker');
+	return;
+}
+
 my %commands = (
 	'RENAME' => q{ALTER TABLE ddl.src RENAME COLUMN v TO value; ALTER TABLE ddl.src RENAME TO renamed;
 		ALTER TABLE ddl.renamed RENAME TO src; ALTER TABLE ddl.src RENAME COLUMN value TO v;
@@ -105,6 +112,7 @@ foreach my $call ('stop', 'drop_query')
 	new_queries();
 	$ddl->query_safe('BEGIN');
 	$ddl->query_safe('ALTER TABLE ddl.src ADD COLUMN more int');
+	wake_queries();
 	wait_for($node, "count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE backend_type = 'streamq worker' AND NOT granted",
 		"$call(): a worker waits");
 	if ($call eq 'stop')
@@ -178,6 +186,7 @@ foreach my $call ("streamq.reset('q')", "streamq.drop_query('q')")
 	$ddl->query_safe('BEGIN');
 	$ddl->query_safe('LOCK TABLE ddl.src');
 	$ddl->query_safe('INSERT INTO ddl.src VALUES (2, 3)');
+	wake_queries();
 	wait_for($node, "count(*) > 0 FROM pg_locks l JOIN pg_stat_activity a USING (pid) WHERE backend_type = 'streamq worker' AND NOT granted",
 		'given away: a worker waits');
 	sql($node, q{ALTER VIEW streamq_query.q OWNER TO two; ALTER VIEW streamq_query.qa OWNER TO two;
