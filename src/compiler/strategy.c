@@ -178,7 +178,7 @@ sq_strategy_is_filtered(const SqCompiled *compiled)
 	{
 		RangeTblEntry *rte = sq_streams_find(compiled->select, lfirst_oid(lc));
 
-		if (check_enable_rls(rte->relid, rte->checkAsUser, true) == RLS_ENABLED)
+		if (rte != NULL && check_enable_rls(rte->relid, rte->checkAsUser, true) == RLS_ENABLED)
 			return true;
 	}
 	return false;
