@@ -134,6 +134,15 @@ CALL streamq.run('cut');
 SELECT input_rows, output_rows FROM streamq.progress WHERE name = 'cut' ORDER BY batch_id;
 SELECT * FROM streamq.verify('cut');
 
+-- a WITH query over another stream that is not used: nothing is known of its rows
+CREATE TABLE unused (id int);
+SELECT streamq.add_source('unused');
+SELECT streamq.create_query('unused with', 'WITH x AS (SELECT count(*) FROM unused) SELECT id FROM src WHERE id < 3', sources => '{src, unused}');
+INSERT INTO unused VALUES (1);
+CALL streamq.run('unused with');
+SELECT * FROM streamq.verify('unused with');
+SELECT streamq.drop_query('unused with', true), streamq.drop_source('unused');
+
 --
 -- who may: the owner and who has his rights; live() who may read the sink, which it shows
 --

@@ -131,9 +131,12 @@ report_trimmed(Shown *shown)
 		return;					/* what is hidden is not gone */
 	for (int i = 0; i < list_length(shown->compiled->sources); i++)
 	{
+		SqStatement *count = sq_emit_count(shown->compiled, i);
 		int64		rows;
 
-		sq_statement_numbers(sq_emit_count(shown->compiled, i), shown->params, &rows, 1);
+		if (count == NULL)
+			return;
+		sq_statement_numbers(count, shown->params, &rows, 1);
 		there += rows;
 	}
 	if (there < shown->checkpoint->total_input_rows)

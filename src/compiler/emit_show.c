@@ -220,17 +220,22 @@ sq_emit_verify(const SqCompiled *compiled, bool some_late)
 	return statement;
 }
 
-/* The statement that counts the rows of a source that have been processed. */
+/*
+ * The statement that counts the rows of a source that have been processed.  NULL if it
+ * cannot be told, as the query does not use them.
+ */
 SqStatement *
 sq_emit_count(const SqCompiled *compiled, int source)
 {
 	Oid			relid = list_nth_oid(compiled->query->sources, source);
 	bool		with_children = false;
-	SqStatement *statement;
-	RangeTblEntry *stream;
 	Query	   *level;
+	RangeTblEntry *stream = sq_streams_find(compiled->select, relid, &level);
+	SqStatement *statement;
 	ListCell   *lc;
 
+	if (stream == NULL)
+		return NULL;
 	foreach(lc, compiled->uses)
 	{
 		SqStreamUse *use = lfirst(lc);
@@ -241,7 +246,6 @@ sq_emit_count(const SqCompiled *compiled, int source)
 								  psprintf("SELECT pg_catalog.count(*) FROM %s%s s TABLESAMPLE streamq.since($%d, $%d)",
 										   with_children ? "" : "ONLY ", sq_tree_relation(relid),
 										   2 * source + 1, 2 * source + 2));
-	stream = sq_streams_find(compiled->select, relid, &level);
 	sq_tree_give_rights(statement->query, level, stream);
 	return statement;
 }

@@ -180,7 +180,8 @@ sq_strategy_is_filtered(const SqCompiled *compiled)
 		Query	   *level;
 		RangeTblEntry *rte = sq_streams_find(compiled->select, lfirst_oid(lc), &level);
 
-		if (check_enable_rls(rte->relid, sq_rights(level, rte)->checkAsUser, true) == RLS_ENABLED)
+		if (rte != NULL &&
+			check_enable_rls(rte->relid, sq_rights(level, rte)->checkAsUser, true) == RLS_ENABLED)
 			return true;
 	}
 	return false;

@@ -285,15 +285,16 @@ find_walker(Node *node, FindContext *context)
 	return expression_tree_walker(node, find_walker, context);
 }
 
-/* A place where an expanded query reads a source, and the level that it is at. */
+/*
+ * A place where an expanded query reads a source, and the level that it is at.  NULL if
+ * only a WITH query did that is not used, and so has been left out.
+ */
 RangeTblEntry *
 sq_streams_find(Query *query, Oid relid, Query **level)
 {
 	FindContext context = {relid, NULL, NULL};
 
 	(void) find_walker((Node *) query, &context);
-	if (context.found == NULL)
-		elog(ERROR, "query does not read relation %u", relid);
 	*level = context.level;
 	return context.found;
 }

@@ -39,7 +39,7 @@
  * A query that waits looks now and then all the same: its offsets have to be
  * renewed before they grow too old.
  */
-#define LOOK_ANYWAY_US		(10 * SECS_PER_MINUTE * USECS_PER_SEC)
+#define LOOK_ANYWAY_US		(INT64CONST(10) * SECS_PER_MINUTE * USECS_PER_SEC)
 #define MAX_FAILURES_COUNTED 8
 
 /* runners of the tasks served, kept for what they remember */

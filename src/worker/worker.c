@@ -140,6 +140,7 @@ take_task(SqTask *taken, TimestampTz *next, bool *any)
 	my_slot->idle = idle;
 	if (!idle)
 	{
+		Assert(best != NULL);
 		best->running = true;
 		best->waiting = false;
 		best->worker_pid = MyProcPid;
