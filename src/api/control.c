@@ -62,12 +62,12 @@ streamq_start(PG_FUNCTION_ARGS)
 				 errmsg("streamq must be loaded via shared_preload_libraries to run queries in the background"),
 				 errhint("Add streamq to shared_preload_libraries and restart the server, or use CALL streamq.run().")));
 	sq_batch_check_checkpoint(query);
-	if (query->active)
+	/* and not by somebody else either, who has not committed when we look */
+	if (query->active || !sq_query_set_started(name, interval))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_IN_USE),
 				 errmsg("streaming query \"%s\" is already started", name),
 				 errhint("Use streamq.stop() first.")));
-	sq_query_set_started(name, interval);
 	/* pg_upgrade has not taken that */
 	sq_define_depend(query);
 	sq_shared_sync_at_commit();

@@ -385,18 +385,19 @@ sq_query_delete(const char *name)
 	(void) sq_engine_run(&sql, &value, NULL);
 }
 
-/* Marks a query as to be run by workers, and forgets an earlier failure. */
-void
+/* False if somebody else has started it meanwhile. */
+bool
 sq_query_set_started(const char *name, Interval *trigger_interval)
 {
 	static SqSql sql = {
 		"UPDATE streamq.queries SET active = true, failed = false, retries = 0,"
-		" last_error = NULL, last_error_detail = NULL, trigger_interval = $2 WHERE name = $1",
+		" last_error = NULL, last_error_detail = NULL, trigger_interval = $2"
+		" WHERE name = $1 AND NOT active",
 		2, {TEXTOID, INTERVALOID}, NULL
 	};
 	Datum		values[2] = {CStringGetTextDatum(name), IntervalPGetDatum(trigger_interval)};
 
-	(void) sq_engine_run(&sql, values, NULL);
+	return sq_engine_run(&sql, values, NULL) > 0;
 }
 
 void

@@ -58,7 +58,7 @@ extern List *sq_query_names_using(Oid relation);
 extern void sq_query_insert(SqQuery *query);
 extern void sq_query_set_definition(const SqQuery *query);
 extern void sq_query_delete(const char *name);
-extern void sq_query_set_started(const char *name, Interval *trigger_interval);
+extern bool sq_query_set_started(const char *name, Interval *trigger_interval);
 extern void sq_query_set_stopped(const char *name);
 extern bool sq_query_set_fresh(const char *name, const char *starting_position);
 extern int	sq_query_record_failure(const char *name, const ErrorData *error, bool give_up_now);

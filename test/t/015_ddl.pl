@@ -134,7 +134,7 @@ foreach my $call ('stop', 'drop_query')
 
 # ----------------------------------------------- start(), and who has not seen it yet
 
-foreach my $call ("streamq.reset('q')", "streamq.drop_query('q')")
+foreach my $call ("streamq.reset('q')", "streamq.drop_query('q')", "streamq.start('q', '1 h')")
 {
 	my $start = $node->background_psql('postgres');
 	my $other;
@@ -151,6 +151,11 @@ foreach my $call ("streamq.reset('q')", "streamq.drop_query('q')")
 	if ($call =~ /reset/)
 	{
 		like($other->{err}, qr/cannot reset streaming query "q" while it is running/, "$call: refused");
+		goes_on_ok($call);
+	}
+	elsif ($call =~ /start/)
+	{
+		like($other->{err}, qr/streaming query "q" is already started/, "$call: refused");
 		goes_on_ok($call);
 	}
 	else
