@@ -95,10 +95,10 @@ foreach my $name (sort keys %commands)
 	my $command = $commands{$name};
 	my $ddl = $node->background_psql('postgres');
 
-	$ddl->query_until(qr/begun/, "\\echo begun\n" . join('', map { "$_;\n" } ref $command ? @$command : split /;/, $command) . "\\echo done\n");
+	$ddl->query_until(qr/begun/, "\\echo begun\n" . join('', map { "$_;\n" } ref $command ? @$command : split /;/, $command));
 	$session->query_safe('SELECT pg_advisory_unlock(1)');
 	$session->quit;
-	$ddl->query_until(qr/done/, "\n");
+	$ddl->query_until(qr/done/, "\\echo done\n");
 	$ddl->quit;
 	goes_on_ok($name);
 }
@@ -209,11 +209,11 @@ foreach my $call ("streamq.reset('q')", "streamq.drop_query('q')", "streamq.star
 
 	new_queries();
 	$session = hold();
-	$ddl->query_until(qr/begun/, "\\echo begun\nSET client_min_messages = warning;\nDROP OWNED BY one CASCADE;\n\\echo done\n");
+	$ddl->query_until(qr/begun/, "\\echo begun\nSET client_min_messages = warning;\nDROP OWNED BY one CASCADE;\n");
 	wait_for($node, "count(*) > 0 FROM pg_locks WHERE locktype = 'relation' AND NOT granted", 'DROP OWNED waits');
 	$session->query_safe('SELECT pg_advisory_unlock(1)');
 	$session->quit;
-	$ddl->query_until(qr/done/, "\n");
+	$ddl->query_until(qr/done/, "\\echo done\n");
 	$ddl->quit;
 	is(sql($node, q{SELECT (SELECT count(*) FROM streamq.queries), (SELECT count(*) FROM streamq.commits),
 		(SELECT count(*) FROM pg_class WHERE relnamespace = 'streamq_state'::regnamespace)}), '0|0|0', 'DROP OWNED: nothing is left');
