@@ -33,6 +33,8 @@ typedef struct SqTask
 	pid_t		worker_pid;		/* who ran it last, and is alive */
 	bool		running;		/* worker_pid is on it now */
 	uint32		slices;			/* how often one has been */
+	int			deaths;			/* of workers on it, since one has given it
+								 * back */
 	pid_t		stopper_pid;	/* a backend that stops it, uncommitted */
 	bool		seen;			/* scratch of sq_shared_sync_end() */
 } SqTask;

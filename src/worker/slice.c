@@ -5,6 +5,10 @@
  * Each batch is one transaction (invariant EO-1).  An error aborts it, is
  * recorded in a transaction of its own, and the query is tried again after a
  * pause; after streamq.max_retries of them it is failed.
+ *
+ * A worker that is terminated in a batch records nothing.  Once that may be anybody's
+ * doing; from the second time in a row, it counts as an error, which the next worker
+ * records.
  */
 #include "worker/slice.h"
 
@@ -21,6 +25,7 @@
 #define SLICE_MS			500 /* then others get their turn, streamq.run()
 								 * too */
 #define RETRY_DELAY_FIRST_MS 100
+#define DEATHS_FORGIVEN		1	/* workers that may be terminated in a batch */
 
 /*
  * Small commits that come one after the other are read in batches with pauses
@@ -158,18 +163,42 @@ try_record_failure(const char *name, const ErrorData *error)
 	return failures;
 }
 
-/* records a failure; returns the pause before the next try in ms, or -1 */
+/* The pause before the next try, after a number of failures. */
+int64
+sq_slice_retry_delay_us(int failures)
+{
+	int64		delay = RETRY_DELAY_FIRST_MS;
+
+	for (int i = 1; i < failures && delay < sq_retry_delay_max_ms; i++)
+		delay *= 2;
+	return Min(delay, (int64) sq_retry_delay_max_ms) * 1000;
+}
+
+/* records a failure; returns the pause before the next try, or -1 */
 static int64
 record_failure(const SqRunner *runner, const ErrorData *error)
 {
 	int			failures = try_record_failure(runner->name, error);
-	int64		delay = RETRY_DELAY_FIRST_MS;
 
-	if (failures < 0)
-		return -1;
-	for (int i = 1; i < failures && delay < sq_retry_delay_max_ms; i++)
-		delay *= 2;
-	return Min(delay, (int64) sq_retry_delay_max_ms);
+	return failures < 0 ? -1 : sq_slice_retry_delay_us(failures);
+}
+
+/* records that workers were terminated in a batch; false if the query is failed now */
+static bool
+record_deaths(const SqTask *task)
+{
+	ErrorData	error = {0};
+	bool		result;
+
+	if (task->deaths <= DEATHS_FORGIVEN)
+		return true;
+	error.sqlerrcode = ERRCODE_ADMIN_SHUTDOWN;
+	error.message = pstrdup(_("the worker was terminated in the middle of a batch"));
+	error.detail = psprintf(_("This has happened %d times in a row."), task->deaths);
+	result = try_record_failure(task->name, &error) >= 0;
+	pfree(error.message);
+	pfree(error.detail);
+	return result;
 }
 
 static bool
@@ -299,7 +328,8 @@ sq_slice_run(const SqTask *task, SqSliceEnd *end)
 
 	PG_TRY();
 	{
-		run_slice(task, entry, &lock, &locked, end);
+		if (record_deaths(task))
+			run_slice(task, entry, &lock, &locked, end);
 	}
 	PG_CATCH();
 	{
@@ -324,7 +354,7 @@ sq_slice_run(const SqTask *task, SqSliceEnd *end)
 		if (sq_worker_may_go_on(task->query_id))
 		{
 			delay = record_failure(runner, error);
-			end->due = delay < 0 ? DT_NOEND : end->due + delay * 1000;
+			end->due = delay < 0 ? DT_NOEND : end->due + delay;
 		}
 		FreeErrorData(error);
 	}

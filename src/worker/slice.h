@@ -18,6 +18,7 @@ typedef struct SqSliceEnd
 } SqSliceEnd;
 
 extern void sq_slice_run(const SqTask *task, SqSliceEnd *end);
+extern int64 sq_slice_retry_delay_us(int failures);
 extern void sq_slice_forget(int32 query_id);
 
 #endif							/* SQ_SLICE_H */

@@ -35,8 +35,6 @@
 #include "worker/slice.h"
 
 #define IDLE_EXIT_MS		5000	/* without any task to serve */
-#define CRASH_DELAY_MS		100 /* before the task of a dead worker is taken
-								 * on */
 
 static SqWorkerSlot *my_slot;
 static SqWorkerSlot my_scope;	/* a copy of what does not change */
@@ -187,6 +185,7 @@ give_back_task(const SqTask *taken, const SqSliceEnd *end)
 			task->worker_pid != MyProcPid)
 			continue;
 		task->running = false;
+		task->deaths = 0;
 		task->slices++;
 		task->due = end->due;
 		if (end->waits)
@@ -217,7 +216,12 @@ leave_slot(int code, Datum arg)
 		if (task->worker_pid != MyProcPid)
 			continue;
 		if (task->running)
-			task->due = GetCurrentTimestamp() + CRASH_DELAY_MS * INT64CONST(1000);
+		{
+			/* unless the whole database is to be left */
+			if (!my_slot->leave)
+				task->deaths++;
+			task->due = GetCurrentTimestamp() + sq_slice_retry_delay_us(task->deaths);
+		}
 		task->worker_pid = 0;
 		task->running = false;
 	}

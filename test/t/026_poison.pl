@@ -276,4 +276,58 @@ foreach my $query (sort keys %alone)
 }
 is(sql($node, q{SELECT name FROM streamq.status WHERE retries > 0}), 'poison', 'only one has failed');
 sql($node, q{SELECT streamq.stop('poison'); SELECT streamq.drop_query(name, true) FROM streamq.queries});
+
+# ------------------------------------------- batches that end their worker
+
+set_config($node, 'streamq.max_retries', $retries);
+sql($node, q{
+	SET ROLE one;
+	CREATE FUNCTION ends_worker() RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+	BEGIN
+		PERFORM pg_terminate_backend(pg_backend_pid());
+		RETURN true;
+	END $$;
+	CREATE TABLE deadly (id int);
+	SELECT streamq.create_query('ends_worker', 'SELECT id, ends_worker() FROM deadly');
+	INSERT INTO deadly VALUES (1)});
+{
+	my $log = -s $node->logfile;
+	my %status;
+
+	sql($node, q{SELECT streamq.start('ends_worker')});
+	wait_for($node, q{state = 'failed' FROM streamq.status WHERE name = 'ends_worker'}, 'a batch that ends its worker fails');
+	%status = status_of('ends_worker');
+	is($status{message}, 'the worker was terminated in the middle of a batch', 'the status says why');
+	is($status{retries}, $retries + 1, 'after so many tries');
+	like($status{detail}, qr/^SQLSTATE:  57P01\nDETAIL:  This has happened @{[ $retries + 2 ]} times in a row\.$/, 'and more of it');
+	is(scalar(() = slurp_file($node->logfile, $log) =~ /FATAL:  terminating background worker "streamq worker"/g),
+		$retries + 2, 'the first time is not counted');
+}
+sql($node, q{
+	CREATE OR REPLACE FUNCTION ends_worker() RETURNS boolean LANGUAGE sql VOLATILE AS 'SELECT true';
+	SELECT streamq.start('ends_worker')});
+is(sql($node, q{SELECT streamq.wait('ends_worker')}), 't', 'it goes on when mended');
+is(sql($node, q{SELECT state <> 'failed', retries FROM streamq.status WHERE name = 'ends_worker'}), 't|0', 'no failure is left');
+sql($node, q{SELECT streamq.drop_query('ends_worker', true)});
+
+# once it is somebody else's doing
+set_config($node, 'streamq.max_retries', '0');
+{
+	my $hangs = q{FROM pg_stat_activity WHERE backend_type = 'streamq worker' AND wait_event = 'advisory'};
+	my $hold = $node->background_psql('postgres');
+	my $worker;
+
+	$hold->query_safe('SELECT pg_advisory_lock(7777)');
+	sql($node, q{SELECT streamq.create_query('ended', 'SELECT id FROM deadly WHERE pg_advisory_xact_lock_shared(7777) IS NOT NULL');
+		SELECT streamq.start('ended')});
+	wait_for($node, "EXISTS (SELECT $hangs)", 'a batch hangs');
+	$worker = sql($node, "SELECT pid $hangs");
+	sql($node, "SELECT pg_terminate_backend($worker)");
+	wait_for($node, "EXISTS (SELECT $hangs AND pid <> $worker)", 'its worker is terminated: another one takes it on');
+	$hold->quit;
+	is(sql($node, q{SELECT streamq.wait('ended')}), 't', 'and does it');
+	is(sql($node, q{SELECT retries, last_error IS NULL FROM streamq.status WHERE name = 'ended'}), '0|t', 'that is no failure');
+	exact_ok($node, 'ended', 'exact', 1);
+	sql($node, q{SELECT streamq.drop_query('ended', true)});
+}
 done_testing();
