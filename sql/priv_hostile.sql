@@ -208,7 +208,7 @@ COMMENT ON VIEW sums_live IS 'sums up to now';
 COMMENT ON COLUMN sums_live.n IS 'the sum';
 COMMENT ON COLUMN sums_live.m IS 'the greatest';
 CREATE VIEW seen AS
-	SELECT relacl::text, pg_get_userbyid(relowner) AS owner, obj_description(c.oid) AS comment,
+	SELECT replace(relacl::text, 'tm/', 't/') AS relacl, pg_get_userbyid(relowner) AS owner, obj_description(c.oid) AS comment,
 		(SELECT string_agg(concat_ws(' ', attname, attacl::text, col_description(c.oid, attnum)), ', ' ORDER BY attnum)
 		 FROM pg_attribute WHERE attrelid = c.oid AND attnum > 0) AS columns,
 		(SELECT count(*) FROM pg_shdepend WHERE classid = 'pg_class'::regclass AND objid = c.oid) AS shared

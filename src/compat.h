@@ -14,7 +14,6 @@
 #include "streamq.h"
 
 #include "catalog/index.h"
-#include "miscadmin.h"
 #include "nodes/parsenodes.h"
 #include "storage/lock.h"
 #include "utils/acl.h"
@@ -128,17 +127,6 @@ object_aclcheck(Oid catalog, Oid object, Oid role, AclMode mode)
 #if PG_VERSION_NUM < 170000
 #define F_INTERVAL_AVG_DESERIALIZE InvalidOid
 #endif
-
-/* True in a worker of streamq, or of somebody else. */
-static inline bool
-sq_is_background_worker(void)
-{
-#if PG_VERSION_NUM >= 170000
-	return AmBackgroundWorkerProcess();
-#else
-	return IsBackgroundWorker;
-#endif
-}
 
 /* -------------------------------------------------------------------- settings */
 

@@ -8,7 +8,6 @@
 #include <limits.h>
 
 #include "catalog/namespace.h"
-#include "compat.h"
 #include "debug_point.h"
 #include "miscadmin.h"
 #include "utils/guc.h"
@@ -18,7 +17,6 @@
 #define MAX_WORKERS_LIMIT			64
 #define RETRY_DELAY_MAX_DEFAULT_MS	60000
 #define MAX_RETRIES_DEFAULT			8
-#define WORKER_DEADLOCK_TIMEOUT		"10ms"
 
 int			sq_poll_interval_ms = POLL_INTERVAL_DEFAULT_MS;
 int			sq_max_workers = MAX_WORKERS_DEFAULT;
@@ -161,19 +159,6 @@ sq_settings_push(List *settings)
 	}
 	/* see partial.c */
 	set_until_pop("enable_partitionwise_aggregate", "off");
-
-	/*
-	 * A worker waits for a lock however long it takes, whatever timeout the
-	 * owner has for his sessions.  Where it is in a deadlock with somebody's
-	 * DDL, it looks first and gives way, as its batch is done again by
-	 * itself.
-	 */
-	if (sq_is_background_worker())
-	{
-		set_until_pop("lock_timeout", "0");
-		(void) set_config_option("deadlock_timeout", WORKER_DEADLOCK_TIMEOUT, PGC_SUSET,
-								 PGC_S_SESSION, GUC_ACTION_SAVE, true, 0, false);
-	}
 
 	/*
 	 * nobody knows how few the groups of a batch are: compiling takes longer

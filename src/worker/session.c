@@ -20,6 +20,8 @@
 #include "utils/acl.h"
 #include "utils/snapmgr.h"
 
+#define DEADLOCK_TIMEOUT_OF_WORKERS "10ms"
+
 static Oid	session_owner = InvalidOid;
 static bool handed_over = false;
 
@@ -47,6 +49,14 @@ sq_session_connect(Oid dbid, Oid owner, bool owner_can_login)
 	handed_over = OidIsValid(owner) && !owner_can_login;
 	/* nor is statement_timeout in force: a batch is nobody's statement */
 	sq_ignore_transaction_timeout();
+
+	/*
+	 * It waits for a lock however long that takes, whatever timeout the owner
+	 * has for his sessions.  In a deadlock with somebody's DDL it looks first
+	 * and gives way, as its batch is done again by itself.
+	 */
+	SetConfigOption("lock_timeout", "0", PGC_SUSET, PGC_S_OVERRIDE);
+	SetConfigOption("deadlock_timeout", DEADLOCK_TIMEOUT_OF_WORKERS, PGC_SUSET, PGC_S_OVERRIDE);
 	BackgroundWorkerInitializeConnectionByOid(dbid, handed_over ? InvalidOid : owner, 0);
 	if (!handed_over)
 		return;
