@@ -135,7 +135,8 @@ forget_database(Oid dbid)
 
 /*
  * A worker has ended without getting into its database: that is gone, or
- * something keeps the owner out.  Its tasks wait, and the list is read again.
+ * something keeps the owner out.  Its tasks wait, and the list is read again, which
+ * may find out what it is.
  */
 static void
 handle_failed_start(const SqWorkerSlot *slot)
@@ -149,7 +150,7 @@ handle_failed_start(const SqWorkerSlot *slot)
 	}
 	if (OidIsValid(slot->owner))
 		sq_shared_postpone(slot->dbid, slot->owner, later);
-	sq_shared_request_sync(slot->dbid, later);
+	sq_shared_request_sync(slot->dbid, OidIsValid(slot->owner) ? 0 : later);
 }
 
 /*
