@@ -38,6 +38,7 @@
 
 #define LAUNCHER_RESTART_S	1
 #define RETRY_MS			1000	/* what nobody is going to tell of */
+#define READ_RETRY_MS		50	/* without a process to read a database */
 #define START_RETRY_MS		5000	/* after a worker that could not connect */
 
 /* the workers started, by slot; NULL: by an earlier launcher, or none */
@@ -303,7 +304,10 @@ pick_database(TimestampTz now, TimestampTz *until)
 	return slot;
 }
 
-/* asks a worker to leave that waits for work of somebody else */
+/*
+ * Asks a worker to leave that waits for work of somebody else, or of anybody if task
+ * is NULL.  The caller holds the lock.
+ */
 static void
 make_room(const SqTask *task)
 {
@@ -312,7 +316,7 @@ make_room(const SqTask *task)
 		SqWorkerSlot *slot = &sq_shared->workers[i];
 
 		if (slot->used && slot->idle && !slot->leave && slot->latch != NULL &&
-			(slot->dbid != task->dbid || slot->owner != task->owner))
+			(task == NULL || slot->dbid != task->dbid || slot->owner != task->owner))
 		{
 			slot->leave = true;
 			SetLatch(slot->latch);
@@ -412,9 +416,17 @@ schedule(void)
 		}
 		else if (!start_worker(slot))
 		{
-			/* all of max_worker_processes in use */
-			sq_shared_request_sync(dbid, now + RETRY_MS * INT64CONST(1000));
-			break;
+			/*
+			 * all of max_worker_processes in use; who leaves, leaves it to
+			 * this one
+			 */
+			LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+			make_room(NULL);
+			LWLockRelease(sq_shared->lock);
+			until = now + READ_RETRY_MS * INT64CONST(1000);
+			sq_shared_request_sync(dbid, until);
+			set_until(until);
+			return until;
 		}
 	}
 	while ((slot = pick_task(now, &until)) >= 0)
