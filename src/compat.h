@@ -111,6 +111,8 @@ object_aclcheck(Oid catalog, Oid object, Oid role, AclMode mode)
 			return pg_proc_aclcheck(object, role, mode);
 		case NamespaceRelationId:
 			return pg_namespace_aclcheck(object, role, mode);
+		case DatabaseRelationId:
+			return pg_database_aclcheck(object, role, mode);
 		case TableSpaceRelationId:
 			return pg_tablespace_aclcheck(object, role, mode);
 		case TypeRelationId:

@@ -38,6 +38,7 @@
 
 #define LAUNCHER_RESTART_S	1
 #define RETRY_MS			1000	/* what nobody is going to tell of */
+#define READ_RETRY_MS		50	/* without a process to read a database */
 #define START_RETRY_MS		5000	/* after a worker that could not connect */
 
 /* the workers started, by slot; NULL: by an earlier launcher, or none */
@@ -135,7 +136,8 @@ forget_database(Oid dbid)
 
 /*
  * A worker has ended without getting into its database: that is gone, or
- * something keeps the owner out.  Its tasks wait, and the list is read again.
+ * something keeps the owner out.  Its tasks wait, and the list is read again, which
+ * may find out what it is.
  */
 static void
 handle_failed_start(const SqWorkerSlot *slot)
@@ -149,7 +151,7 @@ handle_failed_start(const SqWorkerSlot *slot)
 	}
 	if (OidIsValid(slot->owner))
 		sq_shared_postpone(slot->dbid, slot->owner, later);
-	sq_shared_request_sync(slot->dbid, later);
+	sq_shared_request_sync(slot->dbid, OidIsValid(slot->owner) ? 0 : later);
 }
 
 /*
@@ -302,7 +304,10 @@ pick_database(TimestampTz now, TimestampTz *until)
 	return slot;
 }
 
-/* asks a worker to leave that waits for work of somebody else */
+/*
+ * Asks a worker to leave that waits for work of somebody else, or of anybody if task
+ * is NULL.  The caller holds the lock.
+ */
 static void
 make_room(const SqTask *task)
 {
@@ -311,7 +316,7 @@ make_room(const SqTask *task)
 		SqWorkerSlot *slot = &sq_shared->workers[i];
 
 		if (slot->used && slot->idle && !slot->leave && slot->latch != NULL &&
-			(slot->dbid != task->dbid || slot->owner != task->owner))
+			(task == NULL || slot->dbid != task->dbid || slot->owner != task->owner))
 		{
 			slot->leave = true;
 			SetLatch(slot->latch);
@@ -411,9 +416,17 @@ schedule(void)
 		}
 		else if (!start_worker(slot))
 		{
-			/* all of max_worker_processes in use */
-			sq_shared_request_sync(dbid, now + RETRY_MS * INT64CONST(1000));
-			break;
+			/*
+			 * all of max_worker_processes in use; who leaves, leaves it to
+			 * this one
+			 */
+			LWLockAcquire(sq_shared->lock, LW_EXCLUSIVE);
+			make_room(NULL);
+			LWLockRelease(sq_shared->lock);
+			until = now + READ_RETRY_MS * INT64CONST(1000);
+			sq_shared_request_sync(dbid, until);
+			set_until(until);
+			return until;
 		}
 	}
 	while ((slot = pick_task(now, &until)) >= 0)

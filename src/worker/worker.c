@@ -16,8 +16,11 @@
 #include "access/htup_details.h"
 #include "access/xact.h"
 #include "catalog/pg_authid.h"
+#include "catalog/pg_database.h"
 #include "catalog/querydef.h"
+#include "commands/dbcommands.h"
 #include "commands/extension.h"
+#include "compat.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -27,7 +30,9 @@
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "tcop/tcopprot.h"
+#include "utils/acl.h"
 #include "utils/guc.h"
+#include "utils/memutils.h"
 #include "utils/snapmgr.h"
 #include "utils/syscache.h"
 #include "utils/wait_event.h"
@@ -35,6 +40,7 @@
 #include "worker/slice.h"
 
 #define IDLE_EXIT_MS		5000	/* without any task to serve */
+#define REFUSED_AGAIN_MS	5000	/* to look again for who may not connect */
 
 static SqWorkerSlot *my_slot;
 static SqWorkerSlot my_scope;	/* a copy of what does not change */
@@ -65,10 +71,86 @@ interval_us(const Interval *interval)
 		((int64) interval->month * DAYS_PER_MONTH + interval->day) * USECS_PER_DAY;
 }
 
+/* true if an owner has got into this database already, and may stay */
+static bool
+is_connected(Oid owner)
+{
+	bool		result = false;
+
+	LWLockAcquire(sq_shared->lock, LW_SHARED);
+	for (int i = 0; i < SQ_MAX_WORKERS; i++)
+	{
+		const SqWorkerSlot *slot = &sq_shared->workers[i];
+
+		result |= slot->used && slot->connected && slot->latch != NULL &&
+			slot->dbid == MyDatabaseId && slot->owner == owner;
+	}
+	LWLockRelease(sq_shared->lock);
+	return result;
+}
+
+/* true if a worker that connects as the owner of a task would not be let in */
+static bool
+is_refused(const SqTask *task)
+{
+	return task->owner_can_login &&
+		object_aclcheck(DatabaseRelationId, MyDatabaseId, task->owner, ACL_CONNECT) != ACLCHECK_OK &&
+		!is_connected(task->owner);
+}
+
+/* makes a query fail whose owner may not connect */
+static void
+record_refusal(const char *name)
+{
+	ErrorData	error = {0};
+
+	StartTransactionCommand();
+	PushActiveSnapshot(GetTransactionSnapshot());
+	error.sqlerrcode = ERRCODE_INSUFFICIENT_PRIVILEGE;
+	error.message = psprintf(_("permission denied for database \"%s\""),
+							 get_database_name(MyDatabaseId));
+	error.detail = pstrdup(_("The owner of the query does not have CONNECT privilege."));
+	(void) sq_query_record_failure(name, &error, true);
+	ereport(WARNING,
+			(errcode(error.sqlerrcode),
+			 errmsg("streaming query \"%s\" has failed", name),
+			 errdetail_internal("%s", error.message)));
+	PopActiveSnapshot();
+	CommitTransactionCommand();
+}
+
+/* the same for all of them */
+static void
+record_refusals(List *names)
+{
+	ListCell   *lc;
+
+	if (names == NIL)
+		return;
+	/* whoever is just changing one must not hold up other databases */
+	SetConfigOption("lock_timeout", "1s", PGC_USERSET, PGC_S_SESSION);
+	sq_shared_request_sync(MyDatabaseId,
+						   GetCurrentTimestamp() + REFUSED_AGAIN_MS * INT64CONST(1000));
+	foreach(lc, names)
+		record_refusal(lfirst(lc));
+}
+
+/* a list with one more name, which outlives the transaction */
+static List *
+add_name(List *names, const char *name)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
+
+	names = lappend(names, pstrdup(name));
+	MemoryContextSwitchTo(old);
+	return names;
+}
+
 /* tells shared memory which queries of this database are started */
 static void
 read_database(void)
 {
+	List	   *refused = NIL;
 	ListCell   *lc;
 
 	StartTransactionCommand();
@@ -91,12 +173,16 @@ read_database(void)
 			strlcpy(task.name, query->name, NAMEDATALEN);
 			task.interval_us = interval_us(query->trigger_interval);
 			task.due = GetCurrentTimestamp();
-			sq_shared_sync_task(&task);
+			if (is_refused(&task))
+				refused = add_name(refused, task.name);
+			else
+				sq_shared_sync_task(&task);
 		}
 	}
 	sq_shared_sync_end(MyDatabaseId);
 	PopActiveSnapshot();
 	CommitTransactionCommand();
+	record_refusals(refused);
 }
 
 /* ------------------------------------------------------------ taking tasks */

@@ -415,6 +415,43 @@ foreach my $max (1, 2)
 	$few->stop;
 }
 
+# ------------------------------------------- many queries due at the same time
+
+{
+	my $many = new_server('many', 'streamq.max_workers = 6');
+	my $asleep = q{FROM pg_stat_activity WHERE backend_type = 'streamq worker' AND wait_event = 'PgSleep'};
+	my $took;
+
+	# none of them waits for another one, though each goes on for ever
+	sql($many, q{
+		CREATE TABLE t (id int);
+		SELECT streamq.add_source('t');
+		SELECT streamq.create_query('q' || i, 'SELECT id FROM t WHERE pg_sleep(3600) IS NOT NULL') FROM generate_series(1, 6) i;
+		SELECT streamq.start('q' || i) FROM generate_series(1, 6) i});
+	wait_for($many, q{count(*) = 6 FROM streamq.status WHERE state = 'waiting' AND worker_pid IS NOT NULL}, 'six queries wait');
+	sql($many, q{INSERT INTO t VALUES (1)});
+	wait_for($many, "(SELECT count(*) $asleep) = 6", 'all of them are at work');
+	$took = sql($many, "SELECT extract(epoch FROM max(xact_start) - min(xact_start)) $asleep");
+	cmp_ok($took, '<', 3, "the last one after $took s");
+	$many->stop('immediate');
+}
+
+# the two launchers, and one process more
+{
+	my $one = new_server('one_process', 'max_worker_processes = 3');
+
+	foreach my $n (1 .. 6)
+	{
+		sql($one, qq{
+			CREATE TABLE t$n (id int);
+			SELECT streamq.create_query('q$n', 'SELECT count(*) AS n FROM t$n', 'complete');
+			SELECT streamq.start('q$n');
+			INSERT INTO t$n VALUES (1)});
+	}
+	is(sql($one, "SELECT streamq.wait('q$_', '60 s'); TABLE q$_"), "t\n1", "one process for all: q$_ is served") foreach 1 .. 6;
+	$one->stop;
+}
+
 # ------------------------------------------------------------------- timeouts
 
 {

@@ -73,6 +73,40 @@ is(sql($node, q{SELECT count(DISTINCT ("current_user", "session_user", super, me
 sql($node, q{ALTER ROLE nora NOLOGIN});
 sql($node, qq{SELECT streamq.stop('who_$_')}) foreach qw(lena nora);
 
+# ------------------------------------------------- who may not connect
+
+sql($node, q{CREATE DATABASE closed; REVOKE CONNECT ON DATABASE closed FROM PUBLIC});
+sql($node, q{
+	CREATE EXTENSION streamq;
+	GRANT CREATE ON SCHEMA public TO lena, nora}, 'closed');
+foreach my $owner (qw(lena nora))
+{
+	sql($node, qq{
+		SET ROLE $owner;
+		CREATE TABLE t_$owner (id int);
+		SELECT streamq.create_query('closed_$owner', 'SELECT id FROM t_$owner');
+		INSERT INTO t_$owner VALUES (1);
+		SELECT streamq.start('closed_$owner')}, 'closed');
+}
+wait_for($node, q{state = 'failed' FROM streamq.status WHERE name = 'closed_lena'},
+	'without the right to connect a query fails', 'closed');
+is(sql($node, q{SELECT last_error, last_error_detail FROM streamq.status WHERE name = 'closed_lena'}, 'closed'),
+	qq{permission denied for database "closed"|SQLSTATE:  42501\nDETAIL:  The owner of the query does not have CONNECT privilege.},
+	'and says why');
+is(sql($node, q{SELECT streamq.wait('closed_nora')}, 'closed'), 't', 'who cannot log in does not need it');
+sql($node, q{GRANT CONNECT ON DATABASE closed TO lena; SELECT streamq.start('closed_lena')}, 'closed');
+is(sql($node, q{SELECT streamq.wait('closed_lena')}, 'closed'), 't', 'with it the query goes on');
+
+# who is in may stay
+sql($node, q{REVOKE CONNECT ON DATABASE closed FROM lena; INSERT INTO t_lena VALUES (2);
+	SELECT streamq.stop('closed_nora'); SELECT streamq.start('closed_nora'); SELECT streamq.wait('closed_nora')}, 'closed');
+is(sql($node, q{SELECT streamq.wait('closed_lena')}, 'closed'), 't', 'who has lost it goes on');
+sql($node, q{SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
+	WHERE backend_type = 'streamq worker' AND datname = 'closed' AND usename = 'lena';
+	INSERT INTO t_lena VALUES (3)}, 'closed');
+wait_for($node, q{state = 'failed' FROM streamq.status WHERE name = 'closed_lena'}, 'until he has to connect', 'closed');
+sql($node, 'DROP DATABASE closed');
+
 # ---------------------------------------------------- nobody becomes another
 
 # In the query, in a trigger of the sink, in a deferred one at commit: the

@@ -277,6 +277,18 @@ foreach my $query (sort keys %alone)
 is(sql($node, q{SELECT name FROM streamq.status WHERE retries > 0}), 'poison', 'only one has failed');
 sql($node, q{SELECT streamq.stop('poison'); SELECT streamq.drop_query(name, true) FROM streamq.queries});
 
+# What tries leave behind is reported while they go on, for autovacuum to see.
+sql($node, q{
+	SET ROLE one;
+	CREATE TABLE litter (id int);
+	SELECT streamq.create_query('litters', 'SELECT id FROM litter');
+	ALTER TABLE litters ADD CHECK (id <> 1000);
+	INSERT INTO litter SELECT generate_series(1, 1000);
+	SELECT streamq.start('litters')});
+wait_for($node, q{n_dead_tup > 0 FROM pg_stat_user_tables WHERE relname = 'litters'}, 'dead rows of failed batches are reported');
+is(sql($node, q{SELECT state <> 'failed' AND retries > 0 FROM streamq.status WHERE name = 'litters'}), 't', 'while it is tried');
+sql($node, q{SELECT streamq.drop_query('litters', true)});
+
 # ------------------------------------------- batches that end their worker
 
 set_config($node, 'streamq.max_retries', $retries);
