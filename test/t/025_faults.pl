@@ -545,6 +545,8 @@ sub disk_full
 		my $hold = holder($full);
 
 		set_point($full, 'batch-start:wait');
+		# any table that is altered wakes all queries
+		sql($full, 'CREATE TABLE waker (); ALTER TABLE waker ADD COLUMN i int; DROP TABLE waker');
 		wait_for($full, "(SELECT count(*) FROM $parked) = " . @queries, "$name: all are parked");
 		load_events($full, 40);
 		$set->($paths->($files));
@@ -564,6 +566,8 @@ sub disk_full
 		my $log = -s $full->logfile;
 
 		set_point($full, 'batch-start:wait');
+		# any table that is altered wakes all queries
+		sql($full, 'CREATE TABLE waker (); ALTER TABLE waker ADD COLUMN i int; DROP TABLE waker');
 		wait_for($full, "(SELECT count(*) FROM $parked) = " . @queries, "$name: all are parked");
 		load_events($full, 20);
 		clear_point($full);
