@@ -12,6 +12,7 @@
 #include <math.h>
 
 #include "access/genam.h"
+#include "access/relation.h"
 #include "access/table.h"
 #include "access/xact.h"
 #include "access/xlog.h"
@@ -271,12 +272,12 @@ streamq_arrivals(PG_FUNCTION_ARGS)
 		aclcheck_error(ACLCHECK_NOT_OWNER, get_relkind_objtype(get_rel_relkind(relid)),
 					   get_rel_name(relid));
 	InitMaterializedSRF(fcinfo, 0);
-	heap = table_open(relid, AccessShareLock);
+	heap = relation_open(relid, AccessShareLock);
 	map = heap->rd_rel->relkind == RELKIND_RELATION ? sq_arrivals_find(heap) : InvalidOid;
 	if (!OidIsValid(map))
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("table \"%s\" has no arrival map", RelationGetRelationName(heap)),
+				 errmsg("\"%s\" has no arrival map", RelationGetRelationName(heap)),
 				 errhint("streamq.add_source() makes one, as does CREATE INDEX ... USING %s ((1)).",
 						 SQ_ARRIVALS_AM)));
 	index = index_open(map, NoLock);
@@ -295,6 +296,6 @@ streamq_arrivals(PG_FUNCTION_ARGS)
 		tuplestore_putvalues(result->setResult, result->setDesc, values, nulls);
 	}
 	index_close(index, NoLock);
-	table_close(heap, NoLock);
+	relation_close(heap, NoLock);
 	return (Datum) 0;
 }
