@@ -29,11 +29,6 @@ my $node = new_server('cuts', 'autovacuum = off');
 srand($seed);
 note("seed $seed");
 
-sub one_of
-{
-	return $_[ int(rand(@_)) ];
-}
-
 # Statements of one transaction; ids count up from $$next.
 sub random_transaction
 {

@@ -35,23 +35,6 @@ my $node = new_server('aggregates', 'restart_after_crash = off', 'autovacuum = o
 need_test_build($node);
 note("seed $seed");
 
-sub one_of
-{
-	return $_[ int(rand(@_)) ];
-}
-
-sub chance
-{
-	return rand() < $_[0];
-}
-
-sub shuffled
-{
-	my %place = map { $_ => rand() } 0 .. $#_;
-
-	return @_[ sort { $place{$a} <=> $place{$b} } keys %place ];
-}
-
 # --------------------------------------------------------------- what is there
 
 # Static tables, types and aggregates of our own.  A collation in which 'a' = 'A'

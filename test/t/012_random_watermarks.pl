@@ -42,16 +42,6 @@ my $node = new_server('watermarks', 'restart_after_crash = off', 'autovacuum = o
 need_test_build($node);
 note("seed $seed");
 
-sub one_of
-{
-	return $_[ int(rand(@_)) ];
-}
-
-sub chance
-{
-	return rand() < $_[0];
-}
-
 # ------------------------------------------------------------------- the model
 
 # The rows that the test has inserted, in that order; and the watermark now.

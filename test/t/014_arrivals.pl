@@ -80,11 +80,6 @@ sub right_ok
 	return;
 }
 
-sub one_of
-{
-	return $_[ int(rand(@_)) ];
-}
-
 sql($node, $scene);
 
 # ------------------------------------------------------ written before the end

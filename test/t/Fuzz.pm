@@ -13,18 +13,9 @@ use warnings FATAL => 'all';
 
 use Exporter 'import';
 use PostgreSQL::Test::Utils;
+use StreamqTest qw(one_of chance);
 
-our @EXPORT = qw(fuzz_schema fuzz_corpus mutated tokens_of one_of chance);
-
-sub one_of
-{
-	return $_[ int(rand(@_)) ];
-}
-
-sub chance
-{
-	return rand() < $_[0];
-}
+our @EXPORT = qw(fuzz_schema fuzz_corpus mutated tokens_of);
 
 # ------------------------------------------------------------------- the schema
 

@@ -20,7 +20,7 @@ our @EXPORT = qw(new_server need_test_build sql sql_error compare exact_ok outsi
   wait_for worker_of query_state last_batch set_point clear_point clear_point_while_down
   wait_until_down start_until_up set_config start_pgbench finish_pgbench
   stop_pgbench holder
-  psql_in_background);
+  psql_in_background one_of chance shuffled);
 
 # new_server(NAME, SETTING...): a running server that preloads streamq, with the
 # extension in database postgres.  Settings are lines of postgresql.conf.
@@ -304,6 +304,25 @@ sub psql_in_background
 		'<', \$run{in}, '>', \$run{out}, '2>', \$run{err});
 	$run{handle}->pump while $run{in} ne '';
 	return \%run;
+}
+
+# What random tests draw: one of the values given, true with the probability given, the
+# values in another order.
+sub one_of
+{
+	return $_[ int(rand(@_)) ];
+}
+
+sub chance
+{
+	return rand() < $_[0];
+}
+
+sub shuffled
+{
+	my %place = map { $_ => rand() } 0 .. $#_;
+
+	return @_[ sort { $place{$a} <=> $place{$b} } keys %place ];
 }
 
 1;
