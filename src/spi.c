@@ -230,6 +230,41 @@ sq_engine_oids(SqSql *sql, Datum *values)
 	return result;
 }
 
+/* A SELECT as a whole, for texts, not NULL, in its only column. */
+List *
+sq_engine_texts(SqSql *sql, Datum *values)
+{
+	MemoryContext context = CurrentMemoryContext;
+	List	   *result = NIL;
+	uint64		rows;
+	SqEngine	engine;
+
+	sq_engine_begin(&engine);
+	rows = sq_engine_query(sql, values, NULL);
+	for (uint64 i = 0; i < rows; i++)
+	{
+		MemoryContext old = MemoryContextSwitchTo(context);
+
+		result = lappend(result, pstrdup(sq_engine_text(i, 1)));
+		MemoryContextSwitchTo(old);
+	}
+	sq_engine_end(&engine);
+	return result;
+}
+
+/* A SELECT as a whole, of which only counts whether it finds something. */
+bool
+sq_engine_finds(SqSql *sql, Datum *values)
+{
+	SqEngine	engine;
+	bool		found;
+
+	sq_engine_begin(&engine);
+	found = sq_engine_query(sql, values, NULL) > 0;
+	sq_engine_end(&engine);
+	return found;
+}
+
 /* A list of relation oids as a value of type regclass[]. */
 Datum
 sq_regclass_array(List *oids)

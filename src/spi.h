@@ -43,6 +43,8 @@ extern uint64 sq_engine_query(SqSql *sql, Datum *values, const char *nulls);
 extern Datum sq_engine_value(uint64 row, int column, bool *isnull);
 extern char *sq_engine_text(uint64 row, int column);
 extern List *sq_engine_oids(SqSql *sql, Datum *values);
+extern List *sq_engine_texts(SqSql *sql, Datum *values);
+extern bool sq_engine_finds(SqSql *sql, Datum *values);
 extern Datum sq_regclass_array(List *oids);
 extern void sq_execute_as_user(const char *command);
 

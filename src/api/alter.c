@@ -32,7 +32,6 @@
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
@@ -232,20 +231,15 @@ check_nothing_depends(const SqQuery *query)
 		1, {OIDOID}, NULL
 	};
 	Datum		value = ObjectIdGetDatum(query->definition);
-	MemoryContext context = CurrentMemoryContext;
-	char	   *object = NULL;
-	SqEngine	engine;
+	List	   *objects = sq_engine_texts(&sql, &value);
 
-	sq_engine_begin(&engine);
-	if (sq_engine_query(&sql, &value, NULL) > 0)
-		object = MemoryContextStrdup(context, sq_engine_text(0, 1));
-	sq_engine_end(&engine);
-	if (object != NULL)
+	if (objects != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 				 errmsg("cannot alter streaming query \"%s\" because other objects depend on its definition",
 						query->name),
-				 errdetail("%s depends on view \"%s.%s\".", object, SQ_QUERY_SCHEMA, query->name),
+				 errdetail("%s depends on view \"%s.%s\".", (char *) linitial(objects),
+						   SQ_QUERY_SCHEMA, query->name),
 				 errhint("Drop it first, or let it read the sink.")));
 }
 

@@ -328,13 +328,8 @@ check_no_temporary_objects(Oid view)
 		1, {REGCLASSOID}, NULL
 	};
 	Datum		value = ObjectIdGetDatum(view);
-	bool		found;
-	SqEngine	engine;
 
-	sq_engine_begin(&engine);
-	found = sq_engine_query(&sql, &value, NULL) > 0;
-	sq_engine_end(&engine);
-	if (found)
+	if (sq_engine_finds(&sql, &value))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("a streaming query must not use temporary objects"),
@@ -382,13 +377,8 @@ depend_on_sink(Oid definition, Oid sink)
 	Datum		values[2] = {ObjectIdGetDatum(definition), ObjectIdGetDatum(sink)};
 	ObjectAddress view;
 	ObjectAddress table;
-	SqEngine	engine;
-	bool		found;
 
-	sq_engine_begin(&engine);
-	found = sq_engine_query(&sql, values, NULL) > 0;
-	sq_engine_end(&engine);
-	if (found)
+	if (sq_engine_finds(&sql, values))
 		return;
 	ObjectAddressSet(view, RelationRelationId, definition);
 	ObjectAddressSet(table, RelationRelationId, sink);

@@ -7,7 +7,6 @@
 #include "catalog/checkpoint.h"
 #include "catalog/dependency.h"
 #include "catalog/namespace.h"
-#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_type.h"
 #include "catalog/querydef.h"
@@ -44,22 +43,17 @@ Datum
 streamq_on_table_rewrite(PG_FUNCTION_ARGS)
 {
 	Oid			relid;
-	ListCell   *lc;
 
 	check_called_as_event_trigger(fcinfo, "on_table_rewrite");
 	relid = DatumGetObjectId(OidFunctionCall0(F_PG_EVENT_TRIGGER_TABLE_REWRITE_OID));
 	/* only the table itself is rewritten, which is locked, not its relatives */
-	foreach(lc, lcons_oid(relid, get_partition_ancestors(relid)))
-	{
-		if (sq_source_load(lfirst_oid(lc)) == NULL)
-			continue;
+	if (sq_source_load(relid) != NULL || sq_source_has_partition(relid))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("cannot rewrite table \"%s\" because it is a streaming source",
 						get_rel_name(relid)),
 				 errdetail("All of its rows would be taken for new rows."),
 				 errhint("Change the table in a way that does not rewrite it, or use streamq.drop_source() first.")));
-	}
 	PG_RETURN_NULL();
 }
 
@@ -177,19 +171,13 @@ check_dropped_trigger(void)
 		" AND t.tgfoid = 'streamq.refuse_update'::pg_catalog.regproc AND t.tgparentid = 0)",
 		0, {0}, NULL
 	};
-	char	   *source = NULL;
-	MemoryContext context = CurrentMemoryContext;
-	SqEngine	engine;
+	List	   *sources = sq_engine_texts(&sql, NULL);
 
-	sq_engine_begin(&engine);
-	if (sq_engine_query(&sql, NULL, NULL) > 0)
-		source = MemoryContextStrdup(context, sq_engine_text(0, 1));
-	sq_engine_end(&engine);
-	if (source != NULL)
+	if (sources != NIL)
 		ereport(ERROR,
 				(errcode(ERRCODE_DEPENDENT_OBJECTS_STILL_EXIST),
 				 errmsg("cannot drop the trigger that protects source \"%s\" against UPDATE",
-						source),
+						(char *) linitial(sources)),
 				 errhint("Use streamq.drop_source().")));
 }
 
@@ -227,7 +215,6 @@ streamq_on_alter_table(PG_FUNCTION_ARGS)
 {
 	AlterTableStmt *stmt;
 	ListCell   *lc;
-	ListCell   *lc2;
 
 	check_called_as_event_trigger(fcinfo, "on_alter_table");
 	stmt = (AlterTableStmt *) ((EventTriggerData *) fcinfo->context)->parsetree;
@@ -241,15 +228,8 @@ streamq_on_alter_table(PG_FUNCTION_ARGS)
 		if (cmd->subtype != AT_AttachPartition)
 			continue;
 		relid = RangeVarGetRelid(((PartitionCmd *) cmd->def)->name, NoLock, true);
-		if (!OidIsValid(relid) || !get_rel_relispartition(relid))
-			continue;
-		foreach(lc2, get_partition_ancestors(relid))
-		{
-			if (sq_source_load(lfirst_oid(lc2)) == NULL)
-				continue;
+		if (OidIsValid(relid) && sq_source_has_partition(relid))
 			sq_api_remake_maps(relid);
-			break;
-		}
 	}
 	PG_RETURN_NULL();
 }
@@ -266,22 +246,8 @@ altered_queries(void)
 		" WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.object_type = 'view')",
 		0, {0}, NULL
 	};
-	MemoryContext context = CurrentMemoryContext;
-	List	   *result = NIL;
-	uint64		rows;
-	SqEngine	engine;
 
-	sq_engine_begin(&engine);
-	rows = sq_engine_query(&sql, NULL, NULL);
-	for (uint64 i = 0; i < rows; i++)
-	{
-		MemoryContext old = MemoryContextSwitchTo(context);
-
-		result = lappend(result, pstrdup(sq_engine_text(i, 1)));
-		MemoryContextSwitchTo(old);
-	}
-	sq_engine_end(&engine);
-	return result;
+	return sq_engine_texts(&sql, NULL);
 }
 
 /*

@@ -14,7 +14,6 @@
 #include "catalog/index.h"
 #include "catalog/namespace.h"
 #include "catalog/objectaddress.h"
-#include "catalog/partition.h"
 #include "catalog/pg_class.h"
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_namespace.h"
@@ -240,22 +239,6 @@ sq_api_remake_maps(Oid relid)
 	}
 }
 
-/* true if a table is part of a source, and so protected */
-static bool
-is_part_of_source(Oid relid)
-{
-	ListCell   *lc;
-
-	if (!get_rel_relispartition(relid))
-		return false;
-	foreach(lc, get_partition_ancestors(relid))
-	{
-		if (sq_source_load(lfirst_oid(lc)) != NULL)
-			return true;
-	}
-	return false;
-}
-
 /*
  * Drops the map of a source that is none any more, with those of its partitions.  One
  * that belongs to a parent stays; partitions that are sources themselves get another.
@@ -332,7 +315,8 @@ sq_api_add_source(Oid relid, const char *column, Interval *delay)
 	relation_close(rel, NoLock);
 
 	ensure_guard(relid);
-	if (!is_part_of_source(relid))
+	/* as a part of a source it is protected already */
+	if (!sq_source_has_partition(relid))
 		sq_api_remake_maps(relid);
 	ensure_map(relid);
 	sq_source_insert(&source);

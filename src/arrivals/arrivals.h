@@ -56,6 +56,7 @@ typedef enum SqRowAge
 	SQ_ROW_UNKNOWN
 } SqRowAge;
 
+extern bool sq_arrivals_is_map(Oid relid);
 extern List *sq_arrivals_list(Relation heap);
 extern Oid	sq_arrivals_find(Relation heap);
 extern bool sq_arrivals_covers(Oid relid);

@@ -42,15 +42,17 @@ typedef struct Window
 
 /* ---------------------------------------------------------------- the index */
 
-static Oid
-access_method_of(Oid index)
+/* True if a relation is an arrival map, valid or not. */
+bool
+sq_arrivals_is_map(Oid relid)
 {
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(index));
-	Oid			result = InvalidOid;
+	Oid			am = get_index_am_oid(SQ_ARRIVALS_AM, true);
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(relid));
+	bool		result = false;
 
 	if (HeapTupleIsValid(tuple))
 	{
-		result = ((Form_pg_class) GETSTRUCT(tuple))->relam;
+		result = OidIsValid(am) && ((Form_pg_class) GETSTRUCT(tuple))->relam == am;
 		ReleaseSysCache(tuple);
 	}
 	return result;
@@ -60,14 +62,13 @@ access_method_of(Oid index)
 List *
 sq_arrivals_list(Relation heap)
 {
-	Oid			am = get_index_am_oid(SQ_ARRIVALS_AM, true);
 	List	   *indexes = RelationGetIndexList(heap);
 	List	   *result = NIL;
 	ListCell   *lc;
 
 	foreach(lc, indexes)
 	{
-		if (OidIsValid(am) && access_method_of(lfirst_oid(lc)) == am)
+		if (sq_arrivals_is_map(lfirst_oid(lc)))
 			result = lappend_oid(result, lfirst_oid(lc));
 	}
 	list_free(indexes);
@@ -215,7 +216,6 @@ look_at_page(Relation index, BlockNumber n, const Window *window, BlockNumber nb
 	BlockNumber first = n * (BlockNumber) SQ_MAP_ENTRIES;
 	int			count = (int) Min(nblocks - first, SQ_MAP_ENTRIES);
 
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	for (int k = 0; k < count; k++)
 	{
 		uint64		least;
@@ -243,7 +243,6 @@ look_at_summary(Relation index, BlockNumber first, const Window *window, BlockNu
 	Page		page = BufferGetPage(buffer);
 	bool		wanted[SQ_MAP_ENTRIES];
 
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	for (int k = 0; k < (int) SQ_MAP_ENTRIES; k++)
 	{
 		const SqMapEntry *entry = &sq_map_entries(page)[k];
@@ -309,7 +308,6 @@ sq_arrivals_entry(Relation index, BlockNumber block, SqArrival *arrival)
 	if (sq_map_block(n) >= RelationGetNumberOfBlocks(index))
 		return false;
 	buffer = sq_map_read(index, sq_map_block(n), false);
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	if (!PageIsNew(BufferGetPage(buffer)))
 	{
 		*arrival = sq_map_unpack(&sq_map_entries(BufferGetPage(buffer))[block % SQ_MAP_ENTRIES]);

@@ -98,7 +98,7 @@ init_page(Page page, bool summary)
 	special->kind = summary;
 }
 
-/* Reads a page, pinned.  It may be new: then nobody has ever written to it. */
+/* Reads a page, and locks it (SHARE).  It may be new: then nobody has written to it. */
 Buffer
 sq_map_read(Relation index, BlockNumber block, bool summary)
 {
@@ -111,7 +111,6 @@ sq_map_read(Relation index, BlockNumber block, bool summary)
 		(PageGetSpecialSize(page) == MAXALIGN(sizeof(SqMapSpecial)) &&
 		 ((SqMapSpecial *) PageGetSpecialPointer(page))->magic == MAP_MAGIC &&
 		 ((SqMapSpecial *) PageGetSpecialPointer(page))->kind == (uint32) summary);
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 	if (!right)
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
@@ -321,7 +320,7 @@ find_old_rows(Relation index, Buffer buffer, BlockNumber n, const SqArrivalRun *
 static void
 note_summary(Relation index, BlockNumber n, const SqArrivalRun *runs, int nruns, bool lease)
 {
-	Buffer		buffer = sq_map_read(index, sq_map_summary_block(n), true);
+	Buffer		buffer;
 	int			k = (int) (n % SQ_MAP_ENTRIES);
 	SqArrivalRun all = runs[0];
 	bool		noted;
@@ -336,7 +335,7 @@ note_summary(Relation index, BlockNumber n, const SqArrivalRun *runs, int nruns,
 	if (lease)
 		all.greatest_xid |= SQ_SUMMARY_LEASE;
 
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	buffer = sq_map_read(index, sq_map_summary_block(n), true);
 	entry = &sq_map_entries(BufferGetPage(buffer))[k];
 	noted = !PageIsNew(BufferGetPage(buffer)) && entry->least != 0 &&
 		entry->least <= all.least_xid && all.greatest_xid <= entry->greatest;
@@ -366,7 +365,6 @@ note_page(Relation index, BlockNumber n, const SqArrivalRun *runs, int nruns, bo
 
 	extend(index, sq_map_block(n));
 	buffer = sq_map_read(index, sq_map_block(n), false);
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	noted = all_noted(BufferGetPage(buffer), n, runs, nruns);
 	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 	if (noted)

@@ -30,7 +30,6 @@
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/syscache.h"
 
 #define ERROR_LEN_MAX		8192	/* bytes kept of a message, and of its
@@ -240,28 +239,6 @@ sq_query_same(const SqQuery *a, const SqQuery *b)
 						  unconstify(ItemPointerData *, &b->place));
 }
 
-/* names in the last result's first column */
-static List *
-query_names(SqSql *sql, Datum *values)
-{
-	MemoryContext context = CurrentMemoryContext;
-	List	   *result = NIL;
-	uint64		rows;
-	SqEngine	engine;
-
-	sq_engine_begin(&engine);
-	rows = sq_engine_query(sql, values, NULL);
-	for (uint64 i = 0; i < rows; i++)
-	{
-		MemoryContext old = MemoryContextSwitchTo(context);
-
-		result = lappend(result, pstrdup(sq_engine_text(i, 1)));
-		MemoryContextSwitchTo(old);
-	}
-	sq_engine_end(&engine);
-	return result;
-}
-
 /* Names of the queries that workers are to run. */
 List *
 sq_query_names_active(void)
@@ -270,7 +247,7 @@ sq_query_names_active(void)
 		"SELECT name FROM streamq.queries WHERE active ORDER BY query_id", 0, {0}, NULL
 	};
 
-	return query_names(&sql, NULL);
+	return sq_engine_texts(&sql, NULL);
 }
 
 /* Names of all queries. */
@@ -281,7 +258,7 @@ sq_query_names_all(void)
 		"SELECT name FROM streamq.queries ORDER BY query_id", 0, {0}, NULL
 	};
 
-	return query_names(&sql, NULL);
+	return sq_engine_texts(&sql, NULL);
 }
 
 /* Names of the queries that read a source. */
@@ -294,7 +271,7 @@ sq_query_names_reading(Oid source)
 	};
 	Datum		value = ObjectIdGetDatum(source);
 
-	return query_names(&sql, &value);
+	return sq_engine_texts(&sql, &value);
 }
 
 /* Names of the queries whose definition or sink, for late rows too, is the relation. */
@@ -307,7 +284,7 @@ sq_query_names_using(Oid relation)
 	};
 	Datum		value = ObjectIdGetDatum(relation);
 
-	return query_names(&sql, &value);
+	return sq_engine_texts(&sql, &value);
 }
 
 /* Stores a new query and sets its query_id. */

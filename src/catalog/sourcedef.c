@@ -7,13 +7,13 @@
  */
 #include "catalog/sourcedef.h"
 
+#include "catalog/partition.h"
 #include "catalog/pg_type.h"
 #include "lookup.h"
 #include "spi.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 
 static void
 set_event_time(SqSource *source, const char *column)
@@ -63,29 +63,27 @@ sq_source_same(const SqSource *a, const SqSource *b)
 		memcmp(a->watermark_delay, b->watermark_delay, sizeof(Interval)) == 0;
 }
 
+/* True if a table is a partition of a source, at whatever level. */
+bool
+sq_source_has_partition(Oid relid)
+{
+	ListCell   *lc;
+
+	foreach(lc, get_partition_ancestors(relid))
+	{
+		if (sq_source_load(lfirst_oid(lc)) != NULL)
+			return true;
+	}
+	return false;
+}
+
 /* The oids of all registered sources. */
 List *
 sq_source_all(void)
 {
 	static SqSql sql = {"SELECT source FROM streamq.sources", 0, {0}, NULL};
-	MemoryContext context = CurrentMemoryContext;
-	List	   *result = NIL;
-	uint64		rows;
-	SqEngine	engine;
 
-	sq_engine_begin(&engine);
-	rows = sq_engine_query(&sql, NULL, NULL);
-	for (uint64 i = 0; i < rows; i++)
-	{
-		bool		isnull;
-		Oid			relid = DatumGetObjectId(sq_engine_value(i, 1, &isnull));
-		MemoryContext old = MemoryContextSwitchTo(context);
-
-		result = lappend_oid(result, relid);
-		MemoryContextSwitchTo(old);
-	}
-	sq_engine_end(&engine);
-	return result;
+	return sq_engine_oids(&sql, NULL);
 }
 
 void
@@ -152,11 +150,6 @@ sq_source_lacks_event_time(Oid relid)
 		1, {REGCLASSOID}, NULL
 	};
 	Datum		value = ObjectIdGetDatum(relid);
-	bool		found;
-	SqEngine	engine;
 
-	sq_engine_begin(&engine);
-	found = sq_engine_query(&sql, &value, NULL) > 0;
-	sq_engine_end(&engine);
-	return found;
+	return sq_engine_finds(&sql, &value);
 }

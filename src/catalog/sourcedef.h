@@ -19,6 +19,7 @@ typedef struct SqSource
 
 extern SqSource *sq_source_load(Oid relid);
 extern bool sq_source_same(const SqSource *a, const SqSource *b);
+extern bool sq_source_has_partition(Oid relid);
 extern List *sq_source_all(void);
 extern void sq_source_insert(const SqSource *source);
 extern bool sq_source_delete(Oid relid);

@@ -12,14 +12,11 @@
  */
 #include "worker/notice.h"
 
-#include "access/htup_details.h"
 #include "arrivals/arrivals.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_class.h"
-#include "commands/defrem.h"
 #include "progress/wakeup.h"
 #include "tcop/utility.h"
-#include "utils/syscache.h"
 
 static ProcessUtility_hook_type previous_utility_hook = NULL;
 static object_access_hook_type previous_access_hook = NULL;
@@ -69,23 +66,6 @@ notice_utility(PlannedStmt *pstmt, const char *queryString, bool readOnlyTree,
 		sq_wakeup_database();
 }
 
-static bool
-tells_of_commits(Oid index)
-{
-	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(index));
-	bool		result = false;
-
-	if (HeapTupleIsValid(tuple))
-	{
-		Form_pg_class form = (Form_pg_class) GETSTRUCT(tuple);
-
-		result = form->relkind == RELKIND_INDEX &&
-			form->relam == get_index_am_oid(SQ_ARRIVALS_AM, true);
-		ReleaseSysCache(tuple);
-	}
-	return result;
-}
-
 /* an index that is dropped will not tell of commits any more */
 static void
 notice_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, void *arg)
@@ -93,7 +73,7 @@ notice_access(ObjectAccessType access, Oid classId, Oid objectId, int subId, voi
 	if (previous_access_hook)
 		previous_access_hook(access, classId, objectId, subId, arg);
 	if (access == OAT_DROP && classId == RelationRelationId && subId == 0 &&
-		tells_of_commits(objectId))
+		sq_arrivals_is_map(objectId))
 		sq_wakeup_database_at_commit();
 }
 
